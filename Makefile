@@ -148,7 +148,7 @@ test-hostile: build ## an attacker's script against whole farms, and ten thousan
 	  --package testkit --test sql_memory --test hostile -- --ignored --test-threads 1
 	@HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked --package testkit --test sql_entrance --test sql_bad_input \
 	  --test sql_tls_servers --test kv_limits --test up_depth --test http --test at_rest
-	@$(CARGO) test --release --locked --package engine --test servers --test crossing --test term
+	@$(CARGO) test --release --locked --package engine --test servers --test dist_txn --test term
 
 test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover; four millions of transactions over groups
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored

@@ -19,7 +19,7 @@ JOBS = int(os.environ.get("HEDDLE_TEST_JOBS", "2"))
 
 # These take longest: begun last, they would run alone at the end.
 FIRST = ("simulate", "diff", "bank", "sql_resume", "failover", "meta", "galera", "sql_limits", "torn")
-FIRST += ("up_mysql", "sql_tls", "sql_leaks", "sql_crossing", "shards", "routers")
+FIRST += ("up_mysql", "sql_tls", "sql_leaks", "sql_dist_txn", "shards", "routers")
 
 
 def build():

@@ -8,7 +8,7 @@
 //!
 //! Must not know: a client's connection and how it is asked, sessions, cores, statements.
 
-pub mod berths;
+pub mod account_places;
 pub mod changes;
 pub mod clients;
 pub mod entitled;

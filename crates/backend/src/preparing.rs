@@ -27,15 +27,15 @@ impl Connection {
     }
 
     /// Prepares a statement whose client has prepared it elsewhere. `Refused` is the server's answer
-    /// to the text; the connection stays sound. `mark` is a comment that stands in front of the text.
+    /// to the text; the connection stays sound. `tag` is a comment that stands in front of the text.
     pub async fn prepare(
         &mut self,
         prepared: &Prepared,
-        mark: &str,
+        tag: &str,
     ) -> Result<u32, ConnectionError> {
-        let bytes = match mark {
+        let bytes = match tag {
             "" => Cow::Borrowed(prepared.text.bytes()),
-            mark => Cow::Owned([mark.as_bytes(), prepared.text.bytes()].concat()),
+            tag => Cow::Owned([tag.as_bytes(), prepared.text.bytes()].concat()),
         };
         let text = [(Command::StmtPrepare, &*bytes)];
         let outcome = match self.run(&text).await {

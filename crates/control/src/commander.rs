@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use farm::crossing::GlobalId;
+use farm::dist_txn::GlobalId;
 use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,7 +12,7 @@ use crate::observe::detect::Sign;
 use crate::peers::PeerSessions;
 use crate::txn_recovery::lost_writes::{Asked, Verdict};
 use crate::txn_recovery::sequence::{Taken, WantedIds};
-use crate::txn_recovery::{self, Allowed, Crossings, Settled};
+use crate::txn_recovery::{self, Allowed, DistTxns, Settled};
 use catalog::command::{Call, CommandError, Table};
 
 /// Calls that may wait at once; more are refused.
@@ -57,7 +57,7 @@ pub(crate) enum Request {
     /// One more client of an account, whose limit is this.
     Permit(String, u32, Permitted),
     /// What sessions ask about transactions over several groups.
-    Crossing(crate::txn_recovery::Asked),
+    DistTxn(crate::txn_recovery::Asked),
     /// Ids of a table on many groups.
     Ids(WantedIds, Taken),
 }
@@ -75,7 +75,7 @@ impl Request {
             Request::Sessions(reply) => reply(Vec::new()),
             Request::Kill(_, reply) => reply(Err(why.to_owned())),
             Request::Permit(_, _, reply) => reply(false),
-            Request::Crossing(asked) => asked.refuse(why),
+            Request::DistTxn(asked) => asked.refuse(why),
             Request::Ids(_, reply) => reply(Err(why.to_owned())),
         }
     }
@@ -91,7 +91,7 @@ pub struct Commander {
     /// No other router lives.
     alone: Arc<AtomicBool>,
     permits: Arc<Permits>,
-    crossings: Arc<Crossings>,
+    dist_txns: Arc<DistTxns>,
     /// Whether limits of accounts are shared with other routers.
     shares: bool,
 }
@@ -127,7 +127,7 @@ impl Commander {
             suspects: suspect,
             alone: Arc::new(AtomicBool::new(true)),
             permits: Arc::default(),
-            crossings: Arc::new(Crossings::new()),
+            dist_txns: Arc::new(DistTxns::new()),
             shares,
         };
         let queues = Queues {
@@ -203,22 +203,22 @@ impl Commander {
     }
 
     /// What this router's sessions and its recovery know of transactions over several groups.
-    pub fn crossings(&self) -> &Arc<Crossings> {
-        &self.crossings
+    pub fn dist_txns(&self) -> &Arc<DistTxns> {
+        &self.dist_txns
     }
 
     /// Finds out what became of a decision whose answer was lost, for at most so long; one that was
     /// not made cannot be made any more then. `reply` as in [`Commander::submit`].
     pub fn settle(&self, id: GlobalId, limit_ms: u64, reply: Settled) {
         let asked = crate::txn_recovery::Asked::Settle(id, limit_ms, reply);
-        self.send(Request::Crossing(asked));
+        self.send(Request::DistTxn(asked));
     }
 
     /// Gives an account, by user and host, the right to decide at the group of this number. `reply`
     /// as in [`Commander::submit`].
     pub fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
         let asked = crate::txn_recovery::Asked::LetDecide(group, account, reply);
-        self.send(Request::Crossing(asked));
+        self.send(Request::DistTxn(asked));
     }
 
     /// Asks for the groups where an XA transaction of a client's own with this name is prepared;
@@ -227,9 +227,9 @@ impl Commander {
         self.own(crate::txn_recovery::OwnAsked::Find(xid, reply));
     }
 
-    /// Passes the gate of the group of this number until the answer is dropped; `of` spreads passes
+    /// Passes the commit barrier of the group of this number until the answer is dropped; `of` spreads passes
     /// over links. `reply` as above.
-    pub fn pass_gate(&self, group: u32, of: u32, reply: txn_recovery::Passed) {
+    pub fn pass_barrier(&self, group: u32, of: u32, reply: txn_recovery::Passed) {
         self.own(crate::txn_recovery::OwnAsked::Pass(group, of, reply));
     }
 
@@ -238,7 +238,7 @@ impl Commander {
     pub fn end_own(
         &self,
         xid: Xid,
-        verdict: farm::crossing::Verdict,
+        verdict: farm::dist_txn::Verdict,
         limit_ms: u64,
         reply: txn_recovery::Ended,
     ) {
@@ -248,7 +248,7 @@ impl Commander {
     }
 
     fn own(&self, asked: crate::txn_recovery::OwnAsked) {
-        self.send(Request::Crossing(crate::txn_recovery::Asked::Own(asked)));
+        self.send(Request::DistTxn(crate::txn_recovery::Asked::Own(asked)));
     }
 
     /// Takes ids of a table on many groups; `reply` as in [`Commander::submit`].

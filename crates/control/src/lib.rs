@@ -45,5 +45,5 @@ pub use provision::rejoin::Rejoined;
 pub use runtime::{Control, Counters};
 pub use sessions::{NoSessions, SessionInfo, Sessions};
 pub use settings::{Credentials, Membership, Node, Settings};
-pub use txn_recovery::Crossings;
+pub use txn_recovery::DistTxns;
 pub use txn_recovery::sequence::WantedIds;

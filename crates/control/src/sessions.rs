@@ -38,7 +38,7 @@ impl SessionInfo {
 }
 
 /// The data plane, as far as the control plane may look into it. Implementations must answer without
-/// waiting for any session's client or server. `list` and `stints_before` wait for the cores and are called
+/// waiting for any session's client or server. `list` and `units_of_work_before` wait for the cores and are called
 /// on threads beside the control thread; the others are called on it.
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
@@ -50,7 +50,7 @@ pub trait Sessions: Send + Sync {
     fn turned(&self);
     /// How many sessions run a statement or a transaction that began by a picture of the tables from
     /// before this epoch; `None` when that cannot be told now.
-    fn stints_before(&self, epoch: u64) -> Option<usize>;
+    fn units_of_work_before(&self, epoch: u64) -> Option<usize>;
     /// The ids of new sessions belong to this slot from now on.
     fn placed(&self, slot: u8);
     /// What was counted since the start: names and values.
@@ -72,7 +72,7 @@ impl Sessions for NoSessions {
 
     fn turned(&self) {}
 
-    fn stints_before(&self, _epoch: u64) -> Option<usize> {
+    fn units_of_work_before(&self, _epoch: u64) -> Option<usize> {
         Some(0)
     }
 

@@ -214,7 +214,7 @@ fn a_replica_that_holds_more_becomes_the_primary() {
         [&*b, &*c].iter().all(|server| value(server, sql) == "1")
     });
     // As if `a` had crashed after `b` received a row and undone it at its start. The control plane
-    // writes its beats to `a`: they stop, so that `b` has all of them and the row comes behind.
+    // writes its heartbeats to `a`: they stop, so that `b` has all of them and the row comes behind.
     let mut still = a.client();
     still.run("FLUSH TABLES WITH READ LOCK");
     let position = still.value("SELECT @@gtid_binlog_pos");

@@ -284,10 +284,10 @@ fn servers_of_other_engines_and_farms() {
     let (dir, theirs) = (tempfile::tempdir(), tempfile::tempdir());
     let (dir, theirs) = (dir.expect("a directory"), theirs.expect("a directory"));
     let other = farm_of(theirs.path(), &members);
-    let beats = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema='heddle' \
+    let heartbeats = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema='heddle' \
                  AND table_name='heartbeat'";
     wait_until(PATIENCE, "the other farm's heartbeat", || {
-        members[0].client().value(beats) == "1"
+        members[0].client().value(heartbeats) == "1"
             && members[0]
                 .client()
                 .value("SELECT COUNT(*) FROM heddle.heartbeat")

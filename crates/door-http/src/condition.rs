@@ -107,7 +107,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     let counters = shared.control.counters();
     let snapshot = shared.control.snapshot();
     let mut families = of_control(&snapshot, &counters);
-    families.extend(of_crossings(&counters));
+    families.extend(of_dist_txns(&counters));
     families.extend(of_remembered(&shared.control.reads().rows));
     families.extend(of_routers(
         &shared.control.routers(),
@@ -227,7 +227,7 @@ fn of_routers(routers: &[Router], contact: Contact) -> Vec<Family> {
 }
 
 /// Transactions over several groups.
-fn of_crossings(counters: &Counters) -> Vec<Family> {
+fn of_dist_txns(counters: &Counters) -> Vec<Family> {
     let verdicts = counters.recovered.iter().zip(["committed", "rolled_back"]);
     let recovered = verdicts.map(|(&count, it)| Sample::labelled(&[("verdict", it)], float(count)));
     let in_doubt = u64::try_from(counters.in_doubt).unwrap_or(u64::MAX);

@@ -91,7 +91,7 @@ impl Sessions for Hanging {
 
     fn turned(&self) {}
 
-    fn stints_before(&self, _: u64) -> Option<usize> {
+    fn units_of_work_before(&self, _: u64) -> Option<usize> {
         None
     }
 

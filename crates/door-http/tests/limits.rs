@@ -79,7 +79,7 @@ impl Sessions for Gate {
 
     fn turned(&self) {}
 
-    fn stints_before(&self, _: u64) -> Option<usize> {
+    fn units_of_work_before(&self, _: u64) -> Option<usize> {
         None
     }
 

@@ -5,7 +5,7 @@ use memcache_wire::meta::{self, Asked, Code, Facts};
 use memcache_wire::{push_number, reply};
 
 use crate::counts::count;
-use crate::intake::{Desk, OUT_BYTES};
+use crate::intake::{Exchange, OUT_BYTES};
 use crate::pending::{MetaKind, MetaReply, Reply, Span, Verb};
 
 /// What is to be waited for before a reply is whole.
@@ -36,7 +36,7 @@ pub(crate) fn refusal_line(refusal: &Refusal) -> Vec<u8> {
     out
 }
 
-impl Desk {
+impl Exchange {
     /// Writes a reply that waits for nothing.
     pub fn write(&mut self, reply: Reply) {
         match reply {

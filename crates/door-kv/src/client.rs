@@ -1,4 +1,4 @@
-//! One client's connection: bytes in, requests to the desk, replies out in their order.
+//! One client's connection: bytes in, requests to the exchange, replies out in their order.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +18,7 @@ use session::{Admitted, ClientTls, Core, Denied, Places, PlainLogin, Standing, S
 use crate::House;
 use crate::answer::Next;
 use crate::counts::{add, count, uncount};
-use crate::intake::{Cursor, Desk, OUT_BYTES, Taken};
+use crate::intake::{Cursor, Exchange, OUT_BYTES, Taken};
 use crate::pending::Reply;
 use crate::rights::Rights;
 
@@ -95,8 +95,11 @@ pub(crate) async fn serve(
                 None => None,
             };
             let of_kv = kv.clone();
-            let mut desk = Desk::new(house.clone(), kv, core.index, rights, &client.reservation);
-            let end = client.run(&mut desk, &stay, &of_kv, &mut admitted).await;
+            let mut exchange =
+                Exchange::new(house.clone(), kv, core.index, rights, &client.reservation);
+            let end = client
+                .run(&mut exchange, &stay, &of_kv, &mut admitted)
+                .await;
             drop(admitted);
             end
         }
@@ -297,22 +300,22 @@ impl Client {
     /// Requests and replies until the client goes.
     async fn run(
         &mut self,
-        desk: &mut Desk,
+        exchange: &mut Exchange,
         stay: &Stay,
         kv: &Kv,
         admitted: &mut Option<Admitted>,
     ) -> End {
-        // What came before there was a desk.
-        desk.note_received(self.inbox.len());
+        // What came before there was an exchange.
+        exchange.note_received(self.inbox.len());
         loop {
             if let Some(admitted) = admitted
-                && let Err(end) = self.look_again(desk, kv, admitted).await
+                && let Err(end) = self.look_again(exchange, kv, admitted).await
             {
                 return end;
             }
-            let taken = desk.take(&self.inbox, &mut self.cursor);
+            let taken = exchange.take(&self.inbox, &mut self.cursor);
             stay.busy(true);
-            let answered = self.answer(desk, taken).await;
+            let answered = self.answer(exchange, taken).await;
             stay.busy(false);
             match answered {
                 Ok(Taken::Last) => return End::Quit,
@@ -320,7 +323,7 @@ impl Client {
                 Ok(_) => {}
                 Err(end) => return end,
             }
-            if let Err(end) = self.read_more(desk).await {
+            if let Err(end) = self.read_more(exchange).await {
                 return end;
             }
         }
@@ -329,7 +332,7 @@ impl Client {
     /// What was taken from the account since the last request is not given for this one.
     async fn look_again(
         &mut self,
-        desk: &mut Desk,
+        exchange: &mut Exchange,
         kv: &Kv,
         admitted: &mut Admitted,
     ) -> Result<(), End> {
@@ -337,7 +340,7 @@ impl Client {
             Standing::Same => Ok(()),
             Standing::Other => {
                 let core = self.core.clone();
-                desk.rights = Box::pin(rights_of(&core, kv, admitted)).await;
+                exchange.rights = Box::pin(rights_of(&core, kv, admitted)).await;
                 Ok(())
             }
             Standing::Gone => {
@@ -348,59 +351,59 @@ impl Client {
     }
 
     /// Writes the replies in the order of the requests, and takes more requests while there are some.
-    async fn answer(&mut self, desk: &mut Desk, mut taken: Taken) -> Result<Taken, End> {
+    async fn answer(&mut self, exchange: &mut Exchange, mut taken: Taken) -> Result<Taken, End> {
         loop {
-            if taken == Taken::Enough && desk.is_half_empty() {
-                taken = desk.take(&self.inbox, &mut self.cursor);
+            if taken == Taken::Enough && exchange.is_half_empty() {
+                taken = exchange.take(&self.inbox, &mut self.cursor);
             }
-            let Some(reply) = desk.pending.pop() else {
+            let Some(reply) = exchange.pending.pop() else {
                 if taken == Taken::Enough {
                     // There was no room for what a request needs; now there is all.
-                    desk.item_bytes = 0;
-                    if desk.out.len() >= OUT_BYTES {
-                        self.flush(desk).await?;
+                    exchange.item_bytes = 0;
+                    if exchange.out.len() >= OUT_BYTES {
+                        self.flush(exchange).await?;
                     }
-                    taken = desk.take(&self.inbox, &mut self.cursor);
+                    taken = exchange.take(&self.inbox, &mut self.cursor);
                     continue;
                 }
-                self.flush(desk).await?;
+                self.flush(exchange).await?;
                 return Ok(taken);
             };
-            self.settle(desk, reply).await?;
-            if desk.out.len() >= OUT_BYTES {
-                self.flush(desk).await?;
+            self.settle(exchange, reply).await?;
+            if exchange.out.len() >= OUT_BYTES {
+                self.flush(exchange).await?;
             }
         }
     }
 
     /// Waits for a reply's outcome, with everything before it sent, and writes it.
-    async fn settle(&mut self, desk: &mut Desk, mut reply: Reply) -> Result<(), End> {
+    async fn settle(&mut self, exchange: &mut Exchange, mut reply: Reply) -> Result<(), End> {
         loop {
             let Some(ticket) = reply.ticket() else {
-                desk.write(reply);
+                exchange.write(reply);
                 return Ok(());
             };
             let outcome: Outcome = match ticket.ready() {
                 Some(outcome) => outcome,
                 None => {
-                    self.flush(desk).await?;
+                    self.flush(exchange).await?;
                     ticket.await
                 }
             };
-            match desk.answer(reply, outcome) {
+            match exchange.answer(reply, outcome) {
                 Next::Written => return Ok(()),
                 Next::Again(again) => reply = again,
             }
         }
     }
 
-    async fn flush(&mut self, desk: &mut Desk) -> Result<(), End> {
-        if desk.out.is_empty() {
+    async fn flush(&mut self, exchange: &mut Exchange) -> Result<(), End> {
+        if exchange.out.is_empty() {
             return Ok(());
         }
-        desk.sent_bytes = desk.out.len();
-        add(&desk.counts().bytes_written, desk.sent_bytes as u64);
-        self.send(&mut desk.out).await
+        exchange.sent_bytes = exchange.out.len();
+        add(&exchange.counts().bytes_written, exchange.sent_bytes as u64);
+        self.send(&mut exchange.out).await
     }
 
     /// Sends all of `out` and empties it; a small buffer is kept.
@@ -419,7 +422,7 @@ impl Client {
     }
 
     /// Receives what the next look needs.
-    async fn read_more(&mut self, desk: &mut Desk) -> Result<(), End> {
+    async fn read_more(&mut self, exchange: &mut Exchange) -> Result<(), End> {
         let used = std::mem::take(&mut self.cursor.at);
         self.inbox.drain(..used);
         let limit = match self.inbox.is_empty() && self.cursor.swallow == 0 {
@@ -429,10 +432,10 @@ impl Client {
         loop {
             let before = self.inbox.len();
             match self.receive(self.cursor.needed, limit).await {
-                Err(End::NoMemory) => return self.refuse(desk).await,
+                Err(End::NoMemory) => return self.refuse(exchange).await,
                 received => received?,
             }
-            desk.note_received(self.inbox.len() - before);
+            exchange.note_received(self.inbox.len() - before);
             if self.inbox.len() >= self.cursor.needed {
                 return Ok(());
             }
@@ -440,11 +443,11 @@ impl Client {
     }
 
     /// Refuses the request that has come in part; where its end cannot be told, that is the client's last.
-    async fn refuse(&mut self, desk: &mut Desk) -> Result<(), End> {
-        if desk.refuse_incomplete(&self.inbox, &mut self.cursor) {
+    async fn refuse(&mut self, exchange: &mut Exchange) -> Result<(), End> {
+        if exchange.refuse_incomplete(&self.inbox, &mut self.cursor) {
             return Ok(());
         }
-        self.answer(desk, Taken::Last).await?;
+        self.answer(exchange, Taken::Last).await?;
         Err(End::NoMemory)
     }
 

@@ -66,7 +66,7 @@ struct OpenGet {
 }
 
 /// One client's requests and replies, without its connection.
-pub(crate) struct Desk {
+pub(crate) struct Exchange {
     pub house: Arc<House>,
     pub core: usize,
     kv: Rc<Kv>,
@@ -88,7 +88,7 @@ pub(crate) struct Desk {
     pub storing: Storing,
 }
 
-impl Desk {
+impl Exchange {
     /// `budget` is any reservation of the one that values are taken from.
     pub fn new(
         house: Arc<House>,
@@ -96,13 +96,13 @@ impl Desk {
         core: usize,
         rights: Option<Rights>,
         budget: &Reservation,
-    ) -> Desk {
+    ) -> Exchange {
         let limits = Limits {
             keys_line_bytes_max: KEYS_LINE_BYTES_MAX,
             value_bytes_max: house.settings.value_bytes_max,
             ..Limits::default()
         };
-        Desk {
+        Exchange {
             house,
             core,
             kv,

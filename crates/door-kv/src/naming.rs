@@ -28,11 +28,11 @@ pub(crate) fn divide<'k>(
     let at = name_and_key
         .windows(usual.len())
         .position(|part| part == usual);
-    let parted = at.map(|at| (&name_and_key[..at], &name_and_key[at + usual.len()..]));
-    if let Some((name, _)) = parted
+    let disconnected = at.map(|at| (&name_and_key[..at], &name_and_key[at + usual.len()..]));
+    if let Some((name, _)) = disconnected
         && delimiter(name).is_some_and(|own| own == usual)
     {
-        return parted;
+        return disconnected;
     }
     for at in 1..name_and_key.len().min(NAME_BYTES_MAX + 1) {
         let (name, rest) = name_and_key.split_at(at);
@@ -41,7 +41,7 @@ pub(crate) fn divide<'k>(
         }
     }
     // The whole may be a name; if the part in front is none, the client hears which one is missing.
-    parted.filter(|(name, _)| delimiter(name).is_none() && delimiter(name_and_key).is_none())
+    disconnected.filter(|(name, _)| delimiter(name).is_none() && delimiter(name_and_key).is_none())
 }
 
 /// Whether the container's policies let such a request through.

@@ -40,10 +40,12 @@ impl Rights {
     pub async fn of(core: &Rc<Core>, kv: &Kv, admitted: &Admitted) -> Rights {
         let containers = kv.containers();
         let mut rights = HashMap::with_capacity(containers.len());
-        let mut lane = admitted.lane(core);
+        let mut internal = admitted.internal(core);
         for container in containers {
-            let asked = match &mut lane {
-                Ok(lane) => Allowed::ask(lane, &container).await.map_err(|lost| lost.0),
+            let asked = match &mut internal {
+                Ok(internal) => Allowed::ask(internal, &container)
+                    .await
+                    .map_err(|lost| lost.0),
                 Err(error) => Err(error.to_string()),
             };
             let allowed = asked.unwrap_or_else(|why| Allowed {

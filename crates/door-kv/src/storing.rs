@@ -6,7 +6,7 @@ use memcache_wire::{Limits, Parsed, parse};
 use memory::{Full, Purpose, Reservation};
 
 use crate::counts::count;
-use crate::intake::{Cursor, Desk};
+use crate::intake::{Cursor, Exchange};
 use crate::pending::Reply;
 
 /// As memcached says it.
@@ -49,7 +49,7 @@ impl Storing {
     }
 }
 
-impl Desk {
+impl Exchange {
     /// Whether a value is not too large for its container, and there is memory for it.
     pub fn fits(&mut self, store: &Store, change: &Change) -> Result<(), Refusal> {
         let Change::Store { value, .. } = change.plain() else {

@@ -90,7 +90,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
-        berths: Default::default(),
+        account_places: Default::default(),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),
@@ -256,10 +256,11 @@ impl Killer {
 
     /// How many sessions work by a snapshot of tables from before this epoch; `None` when a core does
     /// not answer within `limit`. Blocks.
-    pub fn stints_before(&self, epoch: u64, limit: Duration) -> Option<usize> {
+    pub fn units_of_work_before(&self, epoch: u64, limit: Duration) -> Option<usize> {
         let (tell, told) = std::sync::mpsc::channel();
         for core in 0..self.dealer.cores() {
-            self.dealer.send(core, Message::Stints(epoch, tell.clone()));
+            self.dealer
+                .send(core, Message::UnitsOfWork(epoch, tell.clone()));
         }
         let end = Instant::now() + limit;
         let answer = |_| {
@@ -335,7 +336,7 @@ async fn run_core(
             Message::Kill { id, how } => core.kill(id, how),
             Message::List(lister) => lister.tell(core.views()),
             Message::Turned => core.turned(),
-            Message::Stints(epoch, tell) => drop(tell.send(core.stints_before(epoch))),
+            Message::UnitsOfWork(epoch, tell) => drop(tell.send(core.units_of_work_before(epoch))),
             // Who asked may have stopped waiting.
             Message::Answer(tell) => drop(tell.send(())),
             Message::Drain => core.drain(),

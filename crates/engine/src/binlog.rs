@@ -1,15 +1,15 @@
 //! Binlogs. [`Reader`] follows one as it grows, with the rows that changed.
 //!
 //! Besides, what became of writes whose answers were lost ([`written`]): a server's binlog is read from
-//! a moment before them to its end, and their marks are looked for.
+//! a moment before them to its end, and their write tags are looked for.
 //!
-//! A mark is a comment in front of a statement, `/*heddle:MARK*/`. MariaDB keeps it in the Annotate
+//! A write tag is a comment in front of a statement, `/*heddle:TAG*/`. MariaDB keeps it in the Annotate
 //! event of the statement's rows, MySQL in the Rows_query event where `binlog_rows_query_log_events`
 //! is on; both also where the statement itself is logged. Ids of threads name no write: replicas
 //! of MySQL 8.0.45 log those of their own threads.
 //!
 //! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
-//! and the marks from SHOW BINLOG EVENTS over the same stretch.
+//! and the write tags from SHOW BINLOG EVENTS over the same stretch.
 
 mod cell;
 mod gtid;
@@ -38,7 +38,7 @@ pub use rows::{Change, Image, Kind, Rows};
 pub use table::{Column, Table};
 pub(crate) use trace::query_of;
 pub use trace::{Touched, Written, is_after};
-use trace::{Trace, mark_of};
+use trace::{Trace, tag_of};
 pub use vantage::{Shown, shown, vantage};
 
 const OPERATION: &str = "read the binlog";
@@ -97,7 +97,7 @@ async fn written_within(
     read_events(link, request, &mut trace, &server).await?;
     if engine == Engine::MariaDb && !trace.written.is_empty() {
         let mut link = Link::open(&login, timeout_ms).await?;
-        find_marks(&mut link, &mut trace, timeout_ms).await?;
+        find_tags(&mut link, &mut trace, timeout_ms).await?;
     }
     Ok(trace.written)
 }
@@ -122,8 +122,8 @@ async fn read_events(
     Ok(())
 }
 
-/// Reads the marks of the transactions in `trace` from the server's own listing of their events.
-async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Result<(), Error> {
+/// Reads the write tags of the transactions in `trace` from the server's own listing of their events.
+async fn find_tags(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Result<(), Error> {
     let places = trace.written.iter().enumerate();
     let places: HashMap<String, usize> = places.map(|(at, w)| (w.gtid.clone(), at)).collect();
     let (mut current, mut said) = (None, false);
@@ -152,8 +152,8 @@ async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Resu
                 "Gtid" => written.mute = false,
                 "Annotate_rows" | "Query" | "Query_compressed" => {
                     said |= kind == "Annotate_rows";
-                    if let Some(mark) = mark_of(info.as_bytes()) {
-                        written.mark = Some(mark.to_owned());
+                    if let Some(tag) = tag_of(info.as_bytes()) {
+                        written.tag = Some(tag.to_owned());
                     }
                 }
                 rows if rows.contains("_rows") => {

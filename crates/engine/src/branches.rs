@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use farm::Xid;
-use farm::crossing::{Branch, Verdict};
+use farm::dist_txn::{Branch, Verdict};
 use mysql_async::Row;
 
 use crate::binlog;

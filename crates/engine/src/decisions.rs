@@ -8,18 +8,18 @@
 //! says. Ages of rows are the server's word, too: no router's clock has a say in them.
 //!
 //! A client's own XA transaction over several groups writes its row by `heddle.hold`, before it is
-//! prepared, and passes no gate there: it may stay so for long ([`crate::held`]). Whoever commits it
-//! holds the gate meanwhile ([`crate::gates::pass`]).
+//! prepared, and passes no commit barrier there: it may stay so for long ([`crate::held`]). Whoever commits it
+//! holds the commit barrier meanwhile ([`crate::barriers::pass`]).
 //!
 //! A transaction that writes on one group only, and reads on others, has such a row there: without
 //! branches, it says what became of a COMMIT whose answer was lost. `heddle.view`
-//! opens the view of one that is to see a snapshot over all groups ([`crate::gates`]).
+//! opens the view of one that is to see a snapshot over all groups ([`crate::barriers`]).
 //!
 //! A row that says abort takes the place of one that says commit, by the primary key: [`bar`].
 
 use enginesql::decision::{self, FARM_BYTES};
 use enginesql::seal::Key;
-use farm::crossing::{GlobalId, ID_BYTES, MAGIC, Verdict};
+use farm::dist_txn::{GlobalId, ID_BYTES, MAGIC, Verdict};
 use mysql_async::Row;
 
 use crate::error::Error;
@@ -53,7 +53,7 @@ pub enum Bar {
     Stands,
     /// Another row stands there: read it.
     Taken,
-    /// The decider's transaction is open, with its row in it: nobody knows yet.
+    /// The coordinator group's transaction is open, with its row in it: nobody knows yet.
     Open,
 }
 
@@ -124,7 +124,7 @@ pub async fn grant(link: &mut Link, user: &str, host: &str, timeout_ms: u64) -> 
     flush(link, timeout_ms).await
 }
 
-/// What the row of a transaction says, on the decider's primary.
+/// What the row of a transaction says, on the coordinator group's primary.
 pub async fn look(
     link: &mut Link,
     id: &GlobalId,
@@ -146,7 +146,7 @@ pub async fn look(
     }
 }
 
-/// Writes a row that says abort, on the decider's primary. While the decider's own transaction is open
+/// Writes a row that says abort, on the coordinator group's primary. While the coordinator group's own transaction is open
 /// with its row in it this waits, for a second.
 pub async fn bar(link: &mut Link, id: &GlobalId, key: &Key, timeout_ms: u64) -> Result<Bar, Error> {
     const OPERATION: &str = "bar a transaction from being decided";

@@ -1,5 +1,5 @@
 //! XA transactions of clients' own: over one group they are the servers' affair; over several, the
-//! client's transaction at the decider carries the row that names the branches on the others.
+//! client's transaction at the coordinator group carries the row that names the branches on the others.
 //!
 //! The row is written by the client's own transaction, just before its XA PREPARE
 //! ([`crate::decisions::hold`]), and so becomes a decision with its XA COMMIT, whoever sends that and
@@ -12,14 +12,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use farm::Xid;
-use farm::crossing::{GlobalId, Verdict};
+use farm::dist_txn::{GlobalId, Verdict};
 
 use crate::branches::{Told, end_transaction};
 use crate::decisions::unless_missing;
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
 
-/// Of these transactions those that are held at this decider, with their clients' names.
+/// Of these transactions those that are held at this coordinator group, with their clients' names.
 pub async fn held(
     link: &mut Link,
     ids: &[GlobalId],
@@ -35,7 +35,7 @@ pub async fn held(
     Ok(open.map(|(id, row)| (id, row.xid)).collect())
 }
 
-/// The last transaction over several groups that had this name at this decider; its verdict once it is
+/// The last transaction over several groups that had this name at this coordinator group; its verdict once it is
 /// committed. `None` where there was none, and for one that was rolled back.
 pub async fn named(
     link: &mut Link,

@@ -10,6 +10,7 @@
 //! Must not know: groups, the state store, commands, the data plane's connections.
 
 pub mod accounts;
+pub mod barriers;
 pub mod binlog;
 mod branches;
 pub mod clone_plugin;
@@ -21,7 +22,6 @@ pub mod errant;
 mod error;
 pub mod exchange;
 pub mod galera;
-pub mod gates;
 mod global_rights;
 pub mod grants;
 pub mod heartbeat;
@@ -40,7 +40,7 @@ mod retirement;
 pub mod sequence;
 pub mod tables;
 pub mod term;
-pub mod topology;
+pub use replication::topology;
 mod torn;
 mod tunnel;
 pub mod watch;

@@ -19,7 +19,8 @@ use crate::error::Error;
 use crate::exchange;
 use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
-use crate::topology;
+
+pub mod topology;
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
 pub const ACK_WAIT_FOREVER_MS: u64 = u32::MAX as u64;

@@ -30,9 +30,9 @@ async fn pair(release: Release) -> Option<(Server, Server)> {
     Some((a, b))
 }
 
-/// What the transactions with this mark did.
-fn of_mark<'a>(all: &'a [Written], mark: &str) -> Vec<&'a Written> {
-    let marked = all.iter().filter(|w| w.mark.as_deref() == Some(mark));
+/// What the transactions with this write tag did.
+fn of_tag<'a>(all: &'a [Written], tag: &str) -> Vec<&'a Written> {
+    let marked = all.iter().filter(|w| w.tag.as_deref() == Some(tag));
     marked.collect()
 }
 
@@ -83,14 +83,14 @@ async fn tells_what_was_written(release: Release) {
     assert!(reached.expect("an answer").covers(&position));
     for from in [Some(&from), None] {
         let all = written(link(&b).await, from, MS).await.expect("a binlog");
-        let one = of_mark(&all, "m1");
+        let one = of_tag(&all, "m1");
         assert_eq!(one.len(), 2, "{all:?}");
         assert_eq!(rows(one[0]), [("t", 3, 0, 0)]);
         assert!(is_after(&one[1].gtid, &one[0].gtid));
-        assert!(all.iter().all(|w| w.counted || w.mark.is_none()), "{all:?}");
-        let only = |mark: &str| {
-            let found = of_mark(&all, mark);
-            assert_eq!(found.len(), 1, "{mark}: {all:?}");
+        assert!(all.iter().all(|w| w.counted || w.tag.is_none()), "{all:?}");
+        let only = |tag: &str| {
+            let found = of_tag(&all, tag);
+            assert_eq!(found.len(), 1, "{tag}: {all:?}");
             found[0].clone()
         };
         assert_eq!(rows(&only("m2")), [("t", 0, 2, 0)]);
@@ -100,7 +100,7 @@ async fn tells_what_was_written(release: Release) {
         assert_eq!(rows(&only("m5")), [("t", 0, 0, 1)]);
         assert_eq!(rows(&only("m6")), [("plain", 1, 0, 0)]);
         assert_eq!(rows(&only("m7")), [("plain", 1, 0, 0), ("t", 0, 1, 0)]);
-        assert!(of_mark(&all, "m8").is_empty());
+        assert!(of_tag(&all, "m8").is_empty());
         assert_eq!(rows(&only("m9")), [("t", 1, 0, 0)]);
         assert!(!all.iter().any(|w| w.mute), "{all:?}");
         let column = auto_column(&mut link(&b).await, "d", "t", MS).await;
@@ -136,7 +136,7 @@ async fn keeps_statements(release: Release) {
     let changes: Vec<(bool, Option<&str>)> = all
         .iter()
         .filter(|w| !w.tables.is_empty())
-        .map(|w| (w.mute, w.mark.as_deref()))
+        .map(|w| (w.mute, w.tag.as_deref()))
         .collect();
     assert_eq!(changes, [(true, None), (false, Some("m1"))]);
 }

@@ -54,6 +54,8 @@ const TAIL: &str = "
   default need TABLE_ENCRYPTION_ADMIN in a clone and in shard maps.
 - **SYSTEM_USER** (MySQL since 8.0.16) is needed because KILL spares accounts that have it, as `root` does: a session of root's would
   keep a primary from being changed.
+- **Who follows a server**, which `group import_topology` asks, needs REPLICATION MASTER ADMIN (MariaDB) or REPLICATION SLAVE (MySQL).
+  Without it the import is refused, with the GRANT.
 - **PROXY headers** (`proxy_protocol_servers`) need no privilege: the servers' `proxy_protocol_networks` decides.
 - **Clients.** What an account may do through Heddle is decided by its own privileges ([SECURITY.md](SECURITY.md)); none of these
   here are lent to it, but for the rows of containers ([KV.md](KV.md)).

@@ -54,7 +54,7 @@ async fn knows_a_server(release: Release) {
 
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
-    beats_while_it_takes_writes(&mut open, &mut client).await;
+    heartbeats_while_it_takes_writes(&mut open, &mut client).await;
     let after = engine::probe(&mut open, false, MS)
         .await
         .expect("an answer");
@@ -104,17 +104,17 @@ async fn keyless_tables(open: &mut Link, client: &mut Client, engine: Engine) {
 
 /// A heartbeat gives a primary another position, and a server that is read-only none, although Heddle's
 /// account could write there: a former primary must have nothing that its group has not.
-async fn beats_while_it_takes_writes(open: &mut Link, client: &mut Client) {
-    let mut beat = async || {
-        heartbeat::beat(open, "router", MS)
+async fn heartbeats_while_it_takes_writes(open: &mut Link, client: &mut Client) {
+    let mut heartbeat = async || {
+        heartbeat::heartbeat(open, "router", MS)
             .await
             .expect("a position")
     };
-    let first = beat().await;
-    let second = beat().await;
+    let first = heartbeat().await;
+    let second = heartbeat().await;
     assert!(second.covers(&first) && !first.covers(&second));
     client.run("SET GLOBAL read_only=1");
-    assert_eq!(beat().await, second);
+    assert_eq!(heartbeat().await, second);
     assert_eq!(client.value("SELECT beats FROM heddle.heartbeat"), "2");
 }
 

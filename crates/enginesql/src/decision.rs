@@ -1,7 +1,7 @@
 //! The tables and routines by which transactions over several groups are decided, and the calls of them.
 //!
 //! Heddle's account makes them on each primary. A transaction's row of `heddle.mark` is written by its
-//! decider's connection, within its own transaction, just before the COMMIT: [`decide`], then COMMIT, in one
+//! coordinator group's connection, within its own transaction, just before the COMMIT: [`decide`], then COMMIT, in one
 //! packet. The routine runs with the rights of Heddle's account, so a client's account needs nothing but
 //! EXECUTE on it ([`grants`]). It writes no other row than one that says commit, and none on a server that is
 //! read-only. The id must have the seal that a router of the farm gave it ([`crate::seal`]), and must name the
@@ -11,9 +11,9 @@
 //! the transactions that this group decides, and no others.
 //!
 //! A client's own XA transaction over several groups writes its row by [`hold`], before it is prepared, and
-//! passes no gate there. [`VIEW`] opens the view of a transaction that is to see a snapshot over all groups.
+//! passes no commit barrier there. [`VIEW`] opens the view of a transaction that is to see a snapshot over all groups.
 
-use farm::crossing::{ID_BYTES, MAGIC};
+use farm::dist_txn::{ID_BYTES, MAGIC};
 use farm::{Engine, Xid};
 
 use crate::literal::quoted;
@@ -188,7 +188,7 @@ fn view() -> String {
     )
 }
 
-/// The statement by which a decider's connection writes its row; COMMIT follows it in one packet. It
+/// The statement by which a coordinator group's connection writes its row; COMMIT follows it in one packet. It
 /// refuses with 1370 while the account has not been given the right ([`grants`]), or the server does not
 /// have the farm's key, with 1062 when the transaction was barred, and leaves the transaction open then.
 pub fn decide(id: &Sealed, groups: impl IntoIterator<Item = u32>) -> String {

@@ -3,14 +3,14 @@
 //!
 //! A seal is the HMAC-SHA256 of an id under the farm's key, cut to [`SEAL_BYTES`]. The key comes from the
 //! secret of the farm's routers. Servers have it in `heddle.secret`, where only the routines of
-//! [`crate::decision`] read it. An id has its decider's connection in it, so the seal is of use on that
+//! [`crate::decision`] read it. An id has its coordinator group's connection in it, so the seal is of use on that
 //! connection only.
 //!
 //! Must not know: who asks for a seal, and what the routines do with it.
 
 use std::fmt;
 
-use farm::crossing::GlobalId;
+use farm::dist_txn::GlobalId;
 use sha2::{Digest, Sha256};
 
 /// An id and its seal fill at most 64 bytes, as XA's names do.

@@ -10,7 +10,7 @@ use enginesql::seal::Key;
 use enginesql::words::{Source, TABLE, change_primary};
 use enginesql::{Version, decision, position};
 use farm::Engine;
-use farm::crossing::GlobalId;
+use farm::dist_txn::GlobalId;
 
 /// The golden file of each release, and what a server of it says of its version.
 const RELEASES: [(&str, &str); 9] = [

@@ -135,13 +135,13 @@ errors! {
         "See docs/OUTCOMES.md; look whether it has happened before it is done again.";
     TRANSACTION_DIFFERS 1213 "40001" true "Heddle: the transaction was lost with its server, and {}"
         "Run the transaction again from its beginning; nothing of it has happened.";
-    CROSSING_UNDONE 1213 "40001" true "Heddle: the transaction over several groups was rolled back: {}"
+    DIST_TXN_UNDONE 1213 "40001" true "Heddle: the transaction over several groups was rolled back: {}"
         "Run the transaction again from its beginning; nothing of it has happened.";
-    CROSSING_LOCK_WAIT 1213 "40001" true "Heddle: the transaction over several groups was rolled back: it waited for a lock for longer than cross_lock_wait_ms"
+    DIST_TXN_LOCK_WAIT 1213 "40001" true "Heddle: the transaction over several groups was rolled back: it waited for a lock for longer than cross_lock_wait_ms"
         "Run the transaction again from its beginning; nothing of it has happened.";
     SAVEPOINT_UNKNOWN 1305 "42000" false "SAVEPOINT {} does not exist"
         "Set it in the transaction that goes back to it.";
-    CROSSING_REFUSED 1105 "HY000" false "Heddle: this statement cannot run in a transaction over several groups: {}"
+    DIST_TXN_REFUSED 1105 "HY000" false "Heddle: this statement cannot run in a transaction over several groups: {}"
         "The text says why; the transaction is still open.";
     XA_STATE 1399 "XAE07" false "XAER_RMFAIL: The command cannot be executed when global transaction is in the  {} state"
         "XA END, then XA PREPARE and XA COMMIT, or XA ROLLBACK, in this order.";

@@ -14,7 +14,7 @@ pub mod access;
 pub mod account;
 pub mod client_scope;
 pub mod container;
-pub mod crossing;
+pub mod dist_txn;
 pub mod error;
 pub mod freshness;
 pub mod kill;

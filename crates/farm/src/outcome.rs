@@ -12,7 +12,7 @@ pub struct LostWrite {
     pub thread_id: u32,
     /// What stood between `/*heddle:` and `*/` in front of the connection's statements; empty for
     /// none.
-    pub mark: String,
+    pub tag: String,
     /// The GTIDs, in the engine's notation, that the connection reported last: the write comes after
     /// them. Empty when it reported none.
     pub after: String,

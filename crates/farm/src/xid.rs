@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::crossing::FORMAT;
+use crate::dist_txn::FORMAT;
 
 /// Most bytes of either part.
 pub const PART_BYTES_MAX: usize = 64;

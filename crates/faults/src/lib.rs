@@ -44,7 +44,7 @@ pub enum Point {
     Undone,
     /// Before it is asked what became of a decision whose answer was lost.
     Settle,
-    /// Recovery reads the decider's row.
+    /// Recovery reads the coordinator group's row.
     Look,
     /// Recovery writes a row that says abort.
     Bar,
@@ -58,7 +58,7 @@ pub enum Point {
     Sweep,
     /// They are.
     Swept,
-    /// The gates of all groups are held for a snapshot; its views are not open.
+    /// The commit barriers of all groups are held for a snapshot; its views are not open.
     Held,
 }
 

@@ -12,15 +12,15 @@ use control::peers::PeerSessions;
 use control::{Commander, SessionInfo, Sessions, Suspicion, WantedIds};
 use door_http::{Family, Kind, Metrics, Rows, Sample, Told, Wanted};
 use door_sql::Killer;
-use farm::crossing::{Branch, GlobalId, Place, Verdict};
+use farm::dist_txn::{Branch, GlobalId, Place, Verdict};
 use farm::{Access, Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, Command, Consistency, CrossTerms, Door, Elsewhere, Fault, GatePassed,
-    GatesHeld, Gathering, Ids, InForce, Keeper, Live, LoginLimits, Operator, OwnEnded, OwnFound,
-    Peers, Preferences, Reads, Reply, Sealed, SessionView, Settings as SessionSettings, Settled,
-    Shared, Slowness, TakenIds, Transient, Transport,
+    Allowed, Answer, BarrierPassed, BarriersHeld, Command, Consistency, DistTxnTerms, Door,
+    Elsewhere, Fault, Gathering, Ids, InForce, Keeper, Live, LoginLimits, Operator, OwnEnded,
+    OwnFound, Peers, Preferences, Reads, Reply, Sealed, SessionView, Settings as SessionSettings,
+    Settled, Shared, Slowness, TakenIds, Transient, Transport,
 };
 
 use crate::doors::Doors;
@@ -107,7 +107,7 @@ pub fn in_force(settings: &Settings) -> InForce {
                 bytes_max: settings.gather_bytes_max,
                 time_max_ms: settings.gather_time_max_ms,
             },
-            crossings: CrossTerms {
+            dist_txns: DistTxnTerms {
                 atomic: settings.atomic.0,
                 lock_wait_ms: settings.cross_lock_wait_ms,
                 unsafe_xa: settings.allow_unsafe_xa.0,
@@ -181,24 +181,24 @@ pub fn count(setting: u64) -> usize {
 struct Commands(Commander, Vec<String>);
 
 impl Keeper for Commands {
-    fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId {
-        self.0.crossings().name(farm, decider, at)
+    fn name(&self, farm: u64, coordinator: u32, at: Place) -> GlobalId {
+        self.0.dist_txns().name(farm, coordinator, at)
     }
 
     fn seal(&self, id: GlobalId) -> Sealed {
-        self.0.crossings().seal(id)
+        self.0.dist_txns().seal(id)
     }
 
     fn undertake(&self, id: GlobalId) {
-        self.0.crossings().undertake(id);
+        self.0.dist_txns().undertake(id);
     }
 
     fn leave(&self, id: GlobalId, verdict: Option<Verdict>, branches: Vec<(String, Branch)>) {
-        self.0.crossings().leave(id, verdict, branches);
+        self.0.dist_txns().leave(id, verdict, branches);
     }
 
     fn is_in_doubt(&self, id: &GlobalId, group: &str) -> bool {
-        self.0.crossings().is_in_doubt(id, group)
+        self.0.dist_txns().is_in_doubt(id, group)
     }
 
     fn settle(&self, id: GlobalId, limit_ms: u64, reply: Settled) {
@@ -209,16 +209,16 @@ impl Keeper for Commands {
         self.0.let_decide(group, account, reply);
     }
 
-    fn hold(&self, limit_ms: u64, reply: GatesHeld) {
-        self.0.crossings().hold(limit_ms, reply);
+    fn hold(&self, limit_ms: u64, reply: BarriersHeld) {
+        self.0.dist_txns().hold(limit_ms, reply);
     }
 
     fn find_own(&self, xid: Xid, reply: OwnFound) {
         self.0.find_own(xid, reply);
     }
 
-    fn pass_gate(&self, group: u32, of: u32, reply: GatePassed) {
-        self.0.pass_gate(group, of, reply);
+    fn pass_barrier(&self, group: u32, of: u32, reply: BarrierPassed) {
+        self.0.pass_barrier(group, of, reply);
     }
 
     fn end_own(&self, xid: Xid, verdict: Verdict, limit_ms: u64, reply: OwnEnded) {
@@ -507,12 +507,12 @@ impl Sessions for DataPlane {
         }
     }
 
-    fn stints_before(&self, epoch: u64) -> Option<usize> {
+    fn units_of_work_before(&self, epoch: u64) -> Option<usize> {
         let Some(open) = self.open.get() else {
             // Nobody has been let in.
             return Some(0);
         };
-        open.killer.stints_before(epoch, CORES_ANSWER)
+        open.killer.units_of_work_before(epoch, CORES_ANSWER)
     }
 
     fn turned(&self) {

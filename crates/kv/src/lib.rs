@@ -1,7 +1,7 @@
 //! Keys and values on tables: what many clients ask for at the same time becomes few statements.
 //!
 //! Job: keep the promises of memcached's commands on containers ([`farm::Container`]) by SQL that runs
-//! on [`session::Lane`]s of the same core.
+//! on [`session::Internal`]s of the same core.
 //!
 //! Invariants: a command is answered once, and what is acknowledged is committed; one command that a
 //! table refuses fails alone; commands of one core on one key take effect in the order in which they

@@ -52,34 +52,34 @@ impl Store {
 
     async fn read_after(&self, line: &Line, op: &Op, token: &str) -> Result<Outcome, Refusal> {
         let mut open = self.open(&line.promised).await?;
-        let columns = self.columns(&mut open.lane).await?;
-        open.lane.must_see(&self.written.borrow());
+        let columns = self.columns(&mut open.internal).await?;
+        open.internal.must_see(&self.written.borrow());
         // A token counts at the level `client`, as at the level `session`.
         if self.declared.consistency.as_deref() != Some("strong") {
-            let level = run(&mut open.lane, b"SET heddle_consistency='client'").await;
+            let level = run(&mut open.internal, b"SET heddle_consistency='client'").await;
             let level = level.map_err(|lost| told(&lost))?;
             level.map_err(|refused| refused.for_client())?;
         }
         let mut text = b"SET heddle_token=".to_vec();
         sqltext::put_string(token.as_bytes(), false, &mut text);
-        let taken = run(&mut open.lane, &text).await;
+        let taken = run(&mut open.internal, &text).await;
         if let Err(refused) = taken.map_err(|lost| told(&lost))? {
-            line.promised.lane.replace(Some(open));
+            line.promised.internal.replace(Some(open));
             return Err(Refusal::client(format!("flag G: {}", refused.message)));
         }
         if columns.check_key(&op.key).is_err() {
-            line.promised.lane.replace(Some(open));
+            line.promised.internal.replace(Some(open));
             return Ok(Outcome::Miss);
         }
         let mut reader = Reader {
-            lane: &mut open.lane,
+            internal: &mut open.internal,
             prepared: &mut open.prepared,
             columns: &columns,
             filling: None,
         };
         let rows = reader.read(&[&*op.key]).await;
         let mut rows = rows.map_err(|lost| told(&lost))??;
-        line.promised.lane.replace(Some(open));
+        line.promised.internal.replace(Some(open));
         let row = rows.remove(&op.key);
         Ok(seen(&op.change, row, &columns.layout, now().as_secs()))
     }

@@ -50,13 +50,13 @@ async fn purge(store: &Store) {
     let Ok(mut open) = store.open(&Side::new(COMMITS)).await else {
         return;
     };
-    let Ok(columns) = store.columns(&mut open.lane).await else {
+    let Ok(columns) = store.columns(&mut open.internal).await else {
         return;
     };
     let Some(text) = columns.purge(now().as_secs(), ROWS_MAX) else {
         return;
     };
-    while let Ok(session::Heard::Ok { affected_rows, .. }) = open.lane.ask(&text).await {
+    while let Ok(session::Heard::Ok { affected_rows, .. }) = open.internal.ask(&text).await {
         if affected_rows < u64::from(ROWS_MAX) {
             return;
         }

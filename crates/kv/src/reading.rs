@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use session::{Heard, Lane, Lost, Param};
+use session::{Heard, Internal, Lost, Param};
 
 use crate::columns::{Alike, Columns};
 use crate::item::Row;
@@ -13,9 +13,9 @@ use crate::recall::Filling;
 /// Rows by the keys that clients asked for.
 pub(crate) type Rows = FxHashMap<Box<[u8]>, Row>;
 
-/// A lane that reads, and the statements that it has prepared.
+/// An internal session that reads, and the statements that it has prepared.
 pub(crate) struct Reader<'l> {
-    pub lane: &'l mut Lane,
+    pub internal: &'l mut Internal,
     pub prepared: &'l mut Prepared,
     pub columns: &'l Rc<Columns>,
     /// Where what was read goes, too.
@@ -44,17 +44,17 @@ impl Reader<'_> {
     /// Reads the rows of these keys, each of which is there once; a key without a row is left out.
     ///
     /// # Errors
-    /// What the servers said, or the loss of the lane.
+    /// What the servers said, or the loss of the internal session.
     pub async fn read(&mut self, keys: &[&[u8]]) -> Result<Result<Rows, Refusal>, Lost> {
         let mut rows = Rows::default();
         let found = match self.select(keys).await? {
             Ok(found) => {
                 if let Some(filling) = self.filling {
-                    filling.put(self.lane.served_by(), self.columns, &found);
+                    filling.put(self.internal.served_by(), self.columns, &found);
                 }
                 found
             }
-            // More than a lane takes at a time.
+            // More than an internal session takes at a time.
             Err(_) if keys.len() > 1 => {
                 let (one, other) = keys.split_at(keys.len() / 2);
                 for half in [one, other] {
@@ -83,16 +83,16 @@ impl Reader<'_> {
 
     async fn select(&mut self, keys: &[&[u8]]) -> Result<Result<Found, Refused>, Lost> {
         let Some(mut values) = self.values(keys) else {
-            return select(self.lane, self.columns, keys, false).await;
+            return select(self.internal, self.columns, keys, false).await;
         };
         let Some(id) = self.statement(values.len()).await? else {
-            return select(self.lane, self.columns, keys, false).await;
+            return select(self.internal, self.columns, keys, false).await;
         };
         let filled = params(values.len());
         if let Some(&last) = values.last() {
             values.resize(filled, last);
         }
-        let heard = self.lane.execute(id, &values).await?;
+        let heard = self.internal.execute(id, &values).await?;
         Ok(found(heard, self.columns))
     }
 
@@ -110,7 +110,7 @@ impl Reader<'_> {
         let same = |of: &Rc<Columns>| Rc::ptr_eq(of, self.columns);
         if !prepared.of.as_ref().is_some_and(same) {
             for (_, id) in prepared.ids.drain(..) {
-                self.lane.close(id).await?;
+                self.internal.close(id).await?;
             }
             (prepared.of, prepared.refused) = (Some(self.columns.clone()), false);
         }
@@ -123,7 +123,7 @@ impl Reader<'_> {
             prepared.refused = true;
             return Ok(None);
         };
-        match self.lane.prepare(&text).await? {
+        match self.internal.prepare(&text).await? {
             Ok(id) => {
                 prepared.ids.push((count, id));
                 Ok(Some(id))
@@ -156,8 +156,8 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// What a statement did.
-pub(crate) async fn run(lane: &mut Lane, text: &[u8]) -> Result<Result<(), Refused>, Lost> {
-    Ok(match lane.ask(text).await? {
+pub(crate) async fn run(internal: &mut Internal, text: &[u8]) -> Result<Result<(), Refused>, Lost> {
+    Ok(match internal.ask(text).await? {
         Heard::Ok { .. } | Heard::Rows(_) => Ok(()),
         Heard::Refused(refusal) => Err(Refused {
             number: refusal.number,
@@ -171,13 +171,13 @@ type Found = Vec<(Vec<u8>, Row)>;
 
 /// The rows of these keys, as their table has them.
 pub(crate) async fn select(
-    lane: &mut Lane,
+    internal: &mut Internal,
     columns: &Columns,
     keys: &[&[u8]],
     locked: bool,
 ) -> Result<Result<Found, Refused>, Lost> {
     let text = columns.select(keys.iter().copied(), locked);
-    Ok(found(lane.ask(&text).await?, columns))
+    Ok(found(internal.ask(&text).await?, columns))
 }
 
 fn found(heard: Heard, columns: &Columns) -> Result<Found, Refused> {

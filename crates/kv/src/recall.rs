@@ -13,7 +13,7 @@ use farm::token::Promise;
 use farm::{Group, ServerId, Snapshot, Token};
 use routing::Level;
 use rowcache::{Facts, Lease, Remembered, Space};
-use session::{Core, Lane};
+use session::{Core, Internal};
 
 use crate::columns::Columns;
 use crate::item::Row;
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Before a read by the line's reader: where its rows go, if they are to be remembered.
-    pub(crate) fn filling(&self, line: &Line, lane: &mut Lane) -> Option<Filling> {
+    pub(crate) fn filling(&self, line: &Line, internal: &mut Internal) -> Option<Filling> {
         if self.declared.cache_bytes == 0 {
             return None;
         }
@@ -156,7 +156,7 @@ impl Store {
         let snapshot = core.snapshot();
         let group = self.group_of(line, &snapshot)?;
         if line.recall.answered.take() {
-            lane.has_read_primary(group);
+            internal.has_read_primary(group);
         }
         let space = self.space(line, &core, group)?;
         let lease = space.begin()?;

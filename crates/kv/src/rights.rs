@@ -1,7 +1,7 @@
 //! What an account may do with a container: what the servers let it do with its table.
 
 use farm::Container;
-use session::{Lane, Lost, ServerRefusal};
+use session::{Internal, Lost, ServerRefusal};
 use sqltext::ticked;
 
 /// The rights of one account on one container.
@@ -34,23 +34,23 @@ impl Allowed {
         }
     }
 
-    /// Asks the servers on a lane of the account, by statements that are prepared and never run.
+    /// Asks the servers on an internal session of the account, by statements that are prepared and never run.
     ///
     /// # Errors
-    /// The lane is lost.
-    pub async fn ask(lane: &mut Lane, container: &Container) -> Result<Allowed, Lost> {
+    /// The internal session is lost.
+    pub async fn ask(internal: &mut Internal, container: &Container) -> Result<Allowed, Lost> {
         let mut allowed = Allowed::all();
         let [read, write, delete] = statements(container);
-        allowed.read = allowed.may(lane, &read).await?;
-        allowed.write = allowed.read && allowed.may(lane, &write).await?;
-        allowed.delete = allowed.read && allowed.may(lane, &delete).await?;
+        allowed.read = allowed.may(internal, &read).await?;
+        allowed.write = allowed.read && allowed.may(internal, &write).await?;
+        allowed.delete = allowed.read && allowed.may(internal, &delete).await?;
         Ok(allowed)
     }
 
-    async fn may(&mut self, lane: &mut Lane, text: &str) -> Result<bool, Lost> {
-        match lane.prepare(text.as_bytes()).await? {
+    async fn may(&mut self, internal: &mut Internal, text: &str) -> Result<bool, Lost> {
+        match internal.prepare(text.as_bytes()).await? {
             Ok(id) => {
-                lane.close(id).await?;
+                internal.close(id).await?;
                 Ok(true)
             }
             Err(ServerRefusal { number, .. }) if OTHERWISE.contains(&number) => Ok(true),

@@ -15,10 +15,10 @@ pub(crate) struct Last {
     pub took: Duration,
 }
 
-/// A task at most, and its lane while there is none.
+/// A task at most, and its internal session while there is none.
 pub(crate) struct Side {
     pub runs: Cell<bool>,
-    pub lane: RefCell<Option<Open>>,
+    pub internal: RefCell<Option<Open>>,
     linger: RefCell<Linger>,
     /// What the next batch waits for.
     wanted: Cell<usize>,
@@ -29,7 +29,7 @@ impl Side {
     pub fn new(worth: Worth) -> Side {
         Side {
             runs: Cell::new(false),
-            lane: RefCell::default(),
+            internal: RefCell::default(),
             linger: RefCell::new(Linger::new(worth)),
             wanted: Cell::new(usize::MAX),
             waker: RefCell::default(),

@@ -1,6 +1,6 @@
 //! A container on one core: what waits for it, and the tasks that carry it out.
 //!
-//! Gets and changes have a lane each and per group of servers. While a lane is busy what comes waits,
+//! Gets and changes have an internal session each and per group of servers. While an internal session is busy what comes waits,
 //! and is its next batch: without load a command goes out at once, under load batches grow.
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ use farm::{Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
 use rowcache::ClientWrites;
 use rustc_hash::FxHashMap;
-use session::{Core, Lane, Lost, Own, Written, join_written};
+use session::{Core, Internal, Lost, Own, Written, join_written};
 
 use crate::change::{Moment, seen};
 use crate::columns::Columns;
@@ -77,9 +77,9 @@ pub(crate) struct Line {
     pub(crate) promised: Side,
 }
 
-/// A lane, and which writings its reads have.
+/// An internal session, and which writings its reads have.
 pub(crate) struct Open {
-    pub(crate) lane: Lane,
+    pub(crate) internal: Internal,
     sees: u64,
     pub(crate) prepared: Prepared,
 }
@@ -299,26 +299,26 @@ impl Store {
         mut keys: Vec<&[u8]>,
     ) -> Result<(Rc<Columns>, Rows), Refusal> {
         let mut open = self.open(&line.reader).await?;
-        let columns = self.columns(&mut open.lane).await?;
+        let columns = self.columns(&mut open.internal).await?;
         if open.sees != self.writings.get() {
             open.sees = self.writings.get();
-            open.lane.must_see(&self.written.borrow());
+            open.internal.must_see(&self.written.borrow());
         }
         keys.retain(|key| columns.check_key(key).is_ok());
         if keys.is_empty() {
-            line.reader.lane.replace(Some(open));
+            line.reader.internal.replace(Some(open));
             return Ok((columns, Default::default()));
         }
-        let filling = self.filling(line, &mut open.lane);
+        let filling = self.filling(line, &mut open.internal);
         let mut reader = Reader {
-            lane: &mut open.lane,
+            internal: &mut open.internal,
             prepared: &mut open.prepared,
             columns: &columns,
             filling: filling.as_ref(),
         };
         match reader.read(&keys).await {
             Ok(rows) => {
-                line.reader.lane.replace(Some(open));
+                line.reader.internal.replace(Some(open));
                 self.heed(rows.is_err());
                 Ok((columns, rows?))
             }
@@ -367,15 +367,15 @@ impl Store {
             Ok(open) => open,
             Err(why) => return all(why),
         };
-        let columns = match self.columns(&mut open.lane).await {
+        let columns = match self.columns(&mut open.internal).await {
             Ok(columns) => columns,
             Err(why) => {
-                line.writer.lane.replace(Some(open));
+                line.writer.internal.replace(Some(open));
                 return all(why);
             }
         };
         let done = match &batch[0].0 {
-            Work::Flush => flush(&mut open.lane, &columns).await,
+            Work::Flush => flush(&mut open.internal, &columns).await,
             Work::Op(_) => {
                 let ops = batch.iter().filter_map(|(work, _)| match work {
                     Work::Op(op) => Some(op),
@@ -390,19 +390,19 @@ impl Store {
                     ops: ops.collect(),
                     moment,
                 };
-                Box::pin(batch.carry_out(&mut open.lane)).await
+                Box::pin(batch.carry_out(&mut open.internal)).await
             }
         };
         match done {
             Ok(outcomes) => {
-                join_written(&mut self.written.borrow_mut(), open.lane.written());
+                join_written(&mut self.written.borrow_mut(), open.internal.written());
                 self.writings.set(self.writings.get() + 1);
                 let keys = batch.iter().filter_map(|(work, _)| match work {
                     Work::Op(op) => Some(&*op.key),
                     Work::Flush => None,
                 });
                 self.forget(line, keys);
-                line.writer.lane.replace(Some(open));
+                line.writer.internal.replace(Some(open));
                 self.heed(
                     outcomes
                         .iter()
@@ -421,36 +421,36 @@ impl Store {
         }
     }
 
-    pub(crate) async fn columns(&self, lane: &mut Lane) -> Result<Rc<Columns>, Refusal> {
+    pub(crate) async fn columns(&self, internal: &mut Internal) -> Result<Rc<Columns>, Refusal> {
         if let Some(columns) = &*self.columns.borrow() {
             return Ok(columns.clone());
         }
-        let found = Columns::find(lane, &self.declared).await;
+        let found = Columns::find(internal, &self.declared).await;
         let columns = Rc::new(found.map_err(|lost| told(&lost))??);
         self.columns.replace(Some(columns.clone()));
         Ok(columns)
     }
 
-    /// The side's lane, or a new one.
+    /// The side's internal session, or a new one.
     pub(crate) async fn open(&self, side: &Side) -> Result<Open, Refusal> {
-        if let Some(open) = side.lane.take().filter(|open| open.lane.is_good()) {
+        if let Some(open) = side.internal.take().filter(|open| open.internal.is_good()) {
             return Ok(open);
         }
         let core = self.core.upgrade();
         let core = core.ok_or_else(|| Refusal::server("the router ends"))?;
-        let opened = Lane::open(&core, &self.own);
-        let mut lane = opened.map_err(|error| Refusal::server(error.to_string()))?;
+        let opened = Internal::open(&core, &self.own);
+        let mut internal = opened.map_err(|error| Refusal::server(error.to_string()))?;
         let level = self.declared.consistency.as_ref();
         let level = level.map(|level| format!("SET heddle_consistency='{level}'"));
         let all = SETTINGS.iter().copied().chain(level.as_deref());
         for text in all {
-            let done = run(&mut lane, text.as_bytes()).await;
+            let done = run(&mut internal, text.as_bytes()).await;
             if let Err(refused) = done.map_err(|lost| told(&lost))? {
                 return Err(refused.for_client());
             }
         }
         Ok(Open {
-            lane,
+            internal,
             sees: 0,
             prepared: Prepared::default(),
         })
@@ -497,8 +497,8 @@ fn value_bytes(change: &Change) -> usize {
     }
 }
 
-async fn flush(lane: &mut Lane, columns: &Columns) -> Result<Vec<Outcome>, Lost> {
-    let done = run(lane, &columns.flush()).await?;
+async fn flush(internal: &mut Internal, columns: &Columns) -> Result<Vec<Outcome>, Lost> {
+    let done = run(internal, &columns.flush()).await?;
     let refused = |refused: crate::reading::Refused| Outcome::Refused(refused.for_client());
     Ok(vec![done.map_or_else(refused, |()| Outcome::Done)])
 }

@@ -2,7 +2,7 @@
 
 use farm::Container;
 use rustc_hash::FxHashMap;
-use session::{Heard, Lane, Lost, Sheet};
+use session::{Heard, Internal, Lost, Sheet};
 use sqltext::ticked;
 
 use crate::columns::{Columns, Kind, kind_of};
@@ -22,7 +22,7 @@ impl Columns {
     /// # Errors
     /// The table is not there, or lacks a column, or cannot be read now: for the client.
     pub async fn find(
-        lane: &mut Lane,
+        internal: &mut Internal,
         container: &Container,
     ) -> Result<Result<Columns, Refusal>, Lost> {
         let table = format!(
@@ -31,7 +31,7 @@ impl Columns {
             ticked(&container.table)
         );
         let text = format!("SHOW FULL COLUMNS FROM {table}");
-        let sheet = match sheet(lane, container, &text).await? {
+        let sheet = match sheet(internal, container, &text).await? {
             Ok(sheet) => sheet,
             Err(why) => return Ok(Err(why)),
         };
@@ -39,7 +39,7 @@ impl Columns {
         let found: FxHashMap<String, Found> = found
             .map(|found| (found.name.to_ascii_lowercase(), found))
             .collect();
-        Ok(match keeps_unique(lane, container, &table).await? {
+        Ok(match keeps_unique(internal, container, &table).await? {
             Ok(()) => Columns::of(container, &found, table),
             Err(why) => Err(why),
         })
@@ -47,11 +47,11 @@ impl Columns {
 }
 
 async fn sheet(
-    lane: &mut Lane,
+    internal: &mut Internal,
     container: &Container,
     text: &str,
 ) -> Result<Result<Sheet, Refusal>, Lost> {
-    Ok(match lane.ask(text.as_bytes()).await? {
+    Ok(match internal.ask(text.as_bytes()).await? {
         Heard::Rows(sheet) => Ok(sheet),
         Heard::Refused(refusal) => {
             let why = String::from_utf8_lossy(&refusal.message).into_owned();
@@ -63,11 +63,11 @@ async fn sheet(
 
 /// Whether a key is one row: its column has a unique index of its own. Of a view nobody knows.
 async fn keeps_unique(
-    lane: &mut Lane,
+    internal: &mut Internal,
     container: &Container,
     table: &str,
 ) -> Result<Result<(), Refusal>, Lost> {
-    let indexes = match sheet(lane, container, &format!("SHOW INDEX FROM {table}")).await? {
+    let indexes = match sheet(internal, container, &format!("SHOW INDEX FROM {table}")).await? {
         Ok(sheet) => sheet,
         Err(why) => return Ok(Err(why)),
     };
@@ -76,7 +76,7 @@ async fn keeps_unique(
         return Ok(Ok(()));
     }
     if indexes.rows.is_empty() {
-        let shown = sheet(lane, container, &format!("SHOW CREATE TABLE {table}")).await?;
+        let shown = sheet(internal, container, &format!("SHOW CREATE TABLE {table}")).await?;
         if shown.is_ok_and(|shown| shown.names.first().is_some_and(|name| name == "View")) {
             return Ok(Ok(()));
         }

@@ -5,7 +5,7 @@
 //! table refuses a batch it is done command by command, so that only the one it refuses fails.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use session::{Lane, Lost};
+use session::{Internal, Lost};
 
 use crate::change::{Moment, Next, apply, fresh};
 use crate::columns::{Alike, Columns};
@@ -41,16 +41,16 @@ impl Batch<'_> {
     /// Carries all of them out, each as if it were alone.
     ///
     /// # Errors
-    /// The lane is lost: what was under way may or may not have happened.
-    pub async fn carry_out(&self, lane: &mut Lane) -> Result<Vec<Outcome>, Lost> {
+    /// The internal session is lost: what was under way may or may not have happened.
+    pub async fn carry_out(&self, internal: &mut Internal) -> Result<Vec<Outcome>, Lost> {
         let mut outcomes: Vec<Option<Outcome>> =
             self.ops.iter().map(|op| self.reject(op)).collect();
         let open: Vec<usize> = (0..self.ops.len())
             .filter(|&at| outcomes[at].is_none())
             .collect();
         let at_once = match self.all_sets(&open) {
-            true => self.set(lane, &open).await?,
-            false if self.told_apart(&open) => self.transact(lane, &open).await?,
+            true => self.set(internal, &open).await?,
+            false if self.told_apart(&open) => self.transact(internal, &open).await?,
             false => None,
         };
         match at_once {
@@ -61,7 +61,7 @@ impl Batch<'_> {
             }
             None => {
                 for at in open {
-                    outcomes[at] = Some(self.alone(lane, at).await?);
+                    outcomes[at] = Some(self.alone(internal, at).await?);
                 }
             }
         }
@@ -114,7 +114,11 @@ impl Batch<'_> {
     }
 
     /// One INSERT; `None` when it has to be seen which of them cannot be stored.
-    async fn set(&self, lane: &mut Lane, ats: &[usize]) -> Result<Option<Vec<Outcome>>, Lost> {
+    async fn set(
+        &self,
+        internal: &mut Internal,
+        ats: &[usize],
+    ) -> Result<Option<Vec<Outcome>>, Lost> {
         let mut rows: Vec<Row> = Vec::with_capacity(ats.len());
         for &at in ats {
             let Some(row) = self.row_of(&self.ops[at].change) else {
@@ -134,7 +138,7 @@ impl Batch<'_> {
             .map(|place| (&*self.ops[ats[place]].key, &rows[place]));
         let text = self.columns.insert(pairs, true);
         for _ in 0..TRIES {
-            match run(lane, &text).await? {
+            match run(internal, &text).await? {
                 Ok(()) => {
                     let stored = |row: &Row| Outcome::Stored {
                         cas: row.fingerprint(),
@@ -163,11 +167,11 @@ impl Batch<'_> {
         self.columns.check_row(&row).is_ok().then_some(row)
     }
 
-    async fn alone(&self, lane: &mut Lane, at: usize) -> Result<Outcome, Lost> {
+    async fn alone(&self, internal: &mut Internal, at: usize) -> Result<Outcome, Lost> {
         let mut tries = TRIES;
         loop {
             tries -= 1;
-            match self.attempt(lane, &[at]).await? {
+            match self.attempt(internal, &[at]).await? {
                 Ok(mut outcomes) => {
                     return Ok(outcomes.pop().unwrap_or(Outcome::NotFound));
                 }
@@ -178,9 +182,13 @@ impl Batch<'_> {
     }
 
     /// One transaction; `None` when they have to be done one by one.
-    async fn transact(&self, lane: &mut Lane, ats: &[usize]) -> Result<Option<Vec<Outcome>>, Lost> {
+    async fn transact(
+        &self,
+        internal: &mut Internal,
+        ats: &[usize],
+    ) -> Result<Option<Vec<Outcome>>, Lost> {
         for _ in 0..TRIES {
-            match self.attempt(lane, ats).await? {
+            match self.attempt(internal, ats).await? {
                 Ok(outcomes) => return Ok(Some(outcomes)),
                 Err(refused) if is_disturbed(&refused) => {}
                 Err(_) => break,
@@ -191,15 +199,15 @@ impl Batch<'_> {
 
     async fn attempt(
         &self,
-        lane: &mut Lane,
+        internal: &mut Internal,
         ats: &[usize],
     ) -> Result<Result<Vec<Outcome>, Refused>, Lost> {
-        if let Err(refused) = run(lane, b"BEGIN").await? {
+        if let Err(refused) = run(internal, b"BEGIN").await? {
             return Ok(Err(refused));
         }
-        let done = self.within(lane, ats).await?;
+        let done = self.within(internal, ats).await?;
         let end: &[u8] = if done.is_ok() { b"COMMIT" } else { b"ROLLBACK" };
-        let ended = run(lane, end).await?;
+        let ended = run(internal, end).await?;
         Ok(match (done, ended) {
             (Ok(outcomes), Ok(())) => Ok(outcomes),
             (Ok(_), Err(refused)) | (Err(refused), _) => Err(refused),
@@ -208,14 +216,14 @@ impl Batch<'_> {
 
     async fn within(
         &self,
-        lane: &mut Lane,
+        internal: &mut Internal,
         ats: &[usize],
     ) -> Result<Result<Vec<Outcome>, Refused>, Lost> {
         let mut keys: Vec<&[u8]> = ats.iter().map(|&at| &*self.ops[at].key).collect();
         // One order for all, so that two batches wait for each other at most once.
         keys.sort_unstable();
         keys.dedup();
-        let found = match select(lane, self.columns, &keys, true).await? {
+        let found = match select(internal, self.columns, &keys, true).await? {
             Ok(found) => found,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -245,14 +253,14 @@ impl Batch<'_> {
             }
             outcomes.push(outcome);
         }
-        let written = self.write(lane, &before, &after).await?;
+        let written = self.write(internal, &before, &after).await?;
         Ok(written.map(|()| outcomes))
     }
 
     /// Makes the rows what they have become.
     async fn write(
         &self,
-        lane: &mut Lane,
+        internal: &mut Internal,
         before: &Rows,
         after: &FxHashMap<&[u8], Option<Row>>,
     ) -> Result<Result<(), Refused>, Lost> {
@@ -267,13 +275,13 @@ impl Batch<'_> {
         }
         if !removed.is_empty() {
             let text = self.columns.delete(removed.into_iter());
-            if let Err(refused) = run(lane, &text).await? {
+            if let Err(refused) = run(internal, &text).await? {
                 return Ok(Err(refused));
             }
         }
         if !inserted.is_empty() {
             let text = self.columns.insert(inserted.into_iter(), false);
-            if let Err(refused) = run(lane, &text).await? {
+            if let Err(refused) = run(internal, &text).await? {
                 return Ok(Err(refused));
             }
         }
@@ -281,13 +289,13 @@ impl Batch<'_> {
             return Ok(Ok(()));
         }
         let text = self.columns.insert(updated.iter().copied(), true);
-        match run(lane, &text).await? {
+        match run(internal, &text).await? {
             // Columns that the container does not have need values where a row is inserted, only.
             Err(refused) if refused.number == errno::NO_DEFAULT => {}
             done => return Ok(done),
         }
         for (key, row) in updated {
-            if let Err(refused) = run(lane, &self.columns.update(key, row)).await? {
+            if let Err(refused) = run(internal, &self.columns.update(key, row)).await? {
                 return Ok(Err(refused));
             }
         }

@@ -118,7 +118,7 @@ fn planted_faults_of_several_routers_are_found() {
     ] {
         found(Farm::Routers, planted, from);
     }
-    for (planted, from) in [(Planted::LateCut, 1_140), (Planted::NoStrays, 50)] {
+    for (planted, from) in [(Planted::LateCut, 1_140), (Planted::NoExpiredRouters, 50)] {
         found(Farm::NarrowMiss, planted, from);
     }
 }

@@ -37,7 +37,7 @@ enum Planted {
     NoBar,
     /// The router decides when the first branch is prepared.
     DecidesEarly,
-    /// An abort row is removed while the decider's connection lives.
+    /// An abort row is removed while the coordinator group's connection lives.
     ForgetsAbort,
     /// A decision is removed before all its branches have ended.
     ForgetsCommit,
@@ -108,16 +108,18 @@ impl World {
         let at = dice.below(self.asked.len());
         let action = self.asked.swap_remove(at);
         if let commit::Action::Settle(seat) = action {
-            if seat != Seat::DECIDER || !self.needs_row() {
+            if seat != Seat::COORDINATOR || !self.needs_row() {
                 self.cut(usize::from(seat.0));
             }
             let verdict = match (seat, self.data[usize::from(seat.0)]) {
                 _ if dice.one_in(4) => None,
                 // For one group it is read off its log.
-                (seat, data) if seat != Seat::DECIDER || !self.needs_row() => Some(match data {
-                    Data::Committed => Verdict::Commit,
-                    _ => Verdict::Abort,
-                }),
+                (seat, data) if seat != Seat::COORDINATOR || !self.needs_row() => {
+                    Some(match data {
+                        Data::Committed => Verdict::Commit,
+                        _ => Verdict::Abort,
+                    })
+                }
                 _ => Some(*self.row.get_or_insert(Verdict::Abort)),
             };
             return self.tell(commit::Event::Settled(verdict));
@@ -127,7 +129,7 @@ impl World {
             | commit::Action::Single(seat)
             | commit::Action::Commit(seat)
             | commit::Action::Rollback(seat) => seat,
-            _ => Seat::DECIDER,
+            _ => Seat::COORDINATOR,
         };
         let s = usize::from(seat.0);
         let arrives = self.linked[s] && !dice.one_in(8);
@@ -503,7 +505,7 @@ fn one_group_needs_no_row_and_one_writer_no_prepare() {
     assert_eq!(plain, [commit::Action::Decide { row: false }]);
     let single = Commit::new([read, wrote]).step(commit::Event::Commit);
     let seats: BTreeMap<_, _> = single.iter().enumerate().collect();
-    assert_eq!(seats[&0], &commit::Action::Rollback(Seat::DECIDER));
+    assert_eq!(seats[&0], &commit::Action::Rollback(Seat::COORDINATOR));
     assert_eq!(seats[&1], &commit::Action::Single(Seat(1)));
     // One that only read has nothing to lose with its COMMIT.
     let mut idle = Commit::new([read, read]);
@@ -511,7 +513,10 @@ fn one_group_needs_no_row_and_one_writer_no_prepare() {
     idle.step(commit::Event::Done(Seat(1)));
     let unfinished = Vec::new();
     let committed = commit::Action::Reply(Reply::Committed { unfinished });
-    assert_eq!(idle.step(commit::Event::Lost(Seat::DECIDER)), [committed]);
+    assert_eq!(
+        idle.step(commit::Event::Lost(Seat::COORDINATOR)),
+        [committed]
+    );
     let both = Commit::new([wrote, wrote]).step(commit::Event::Commit);
     assert_eq!(both, [commit::Action::Prepare(Seat(1))]);
 }

@@ -1,5 +1,5 @@
 //! Transactions that are prepared for their client's own manager, in which everything is lost at every
-//! point: whoever ends the client's transaction at the decider, all groups end the same way.
+//! point: whoever ends the client's transaction at the coordinator group, all groups end the same way.
 
 mod dice;
 mod seats;
@@ -10,7 +10,7 @@ use machines::xa::recovery::{self, Recovery};
 use machines::xa::{Seat, Verdict};
 use seats::{Data, works};
 
-/// The decider's row lives and dies with the client's transaction there.
+/// The coordinator group's row lives and dies with the client's transaction there.
 struct World {
     work: Vec<Work>,
     data: Vec<Data>,
@@ -165,7 +165,7 @@ impl World {
         (0..self.data.len()).for_each(|seat| self.cut(seat));
     }
 
-    /// The client's manager ends the client's own transaction at the decider.
+    /// The client's manager ends the client's own transaction at the coordinator group.
     fn end_own(&mut self, verdict: Verdict) {
         self.log.push(format!("the manager: {verdict:?}"));
         self.cut(0);

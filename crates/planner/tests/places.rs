@@ -6,7 +6,7 @@ use std::sync::Arc;
 use farm::Sharding;
 use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
-use planner::place::{Asked, Literals, Plan, Spot, Statement, Whose, plan, strays};
+use planner::place::{Asked, Literals, Plan, Spot, Statement, Whose, misplaced, plan};
 use sqltext::{Class, Dialect, Mode, Scan};
 
 const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
@@ -117,7 +117,7 @@ fn spot(plan: &Plan, text: &str, sharding: &Sharding) -> String {
             home: &"home".into(),
             database: "shop",
         };
-        assert_eq!(strays(&statement, whose, group), None, "{text}: {group}");
+        assert_eq!(misplaced(&statement, whose, group), None, "{text}: {group}");
     }
     match spot {
         Spot::Anywhere => "anywhere".to_owned(),

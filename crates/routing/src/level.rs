@@ -28,7 +28,7 @@ impl Level {
     }
 
     /// What a session has written or taken up must be there.
-    pub fn has_floor(self) -> bool {
+    pub fn has_required(self) -> bool {
         matches!(self, Level::Session | Level::Client)
     }
 
@@ -57,8 +57,8 @@ pub struct Need<'a> {
     pub level: Level,
     /// What the session has written or taken up, at the level client what its client has, as far as it is
     /// known.
-    pub floor: Option<&'a Position>,
-    /// The session has written more than `floor` says; only the primary surely has it.
+    pub required: Option<&'a Position>,
+    /// The session has written more than `required` says; only the primary surely has it.
     pub unproved: bool,
     /// `None` where reads may go back in time.
     pub last_read: Option<LastRead>,
@@ -94,10 +94,10 @@ impl Need<'_> {
         if self.unproved {
             return Proof::Lacks;
         }
-        let Some(floor) = self.floor else {
+        let Some(required) = self.required else {
             return Proof::Has;
         };
-        if server.fresh.covers(floor) {
+        if server.fresh.covers(required) {
             return Proof::Has;
         }
         let far_behind = server.fresh.lag_us().is_some_and(|lag| lag > self.wait_us);

@@ -167,7 +167,7 @@ impl Scene {
 
 const NEED: Need<'static> = Need {
     level: Level::Session,
-    floor: None,
+    required: None,
     unproved: false,
     last_read: None,
     now_us: 1_000_000,
@@ -260,9 +260,9 @@ fn without_autocommit_reads_are_the_primarys_unless_their_author_says_otherwise(
 
 #[test]
 fn a_session_reads_where_its_writes_are_known_to_be() {
-    let floor = at(7);
+    let required = at(7);
     let standing = needing(Need {
-        floor: Some(&floor),
+        required: Some(&required),
         ..NEED
     });
     // One replica is known to have them: it serves every time.
@@ -354,9 +354,9 @@ fn strong_reads_are_the_primarys() {
 
 #[test]
 fn a_promise_is_kept_even_when_nobody_can() {
-    let floor = at(7);
+    let required = at(7);
     let standing = needing(Need {
-        floor: Some(&floor),
+        required: Some(&required),
         ..NEED
     });
     let mut lost = scene()
@@ -525,9 +525,9 @@ fn one_node_of_a_cluster_takes_the_writes_and_the_others_read() {
     let read = nodes.plan(true, None, &STANDING);
     assert!(read.read_only && !read.wait, "the node itself waits");
     // What the session wrote elsewhere needs no proof: a node waits for what the cluster has.
-    let floor = at(99);
+    let required = at(99);
     let wrote = needing(Need {
-        floor: Some(&floor),
+        required: Some(&required),
         ..NEED
     });
     assert_eq!(nodes.plan(true, None, &wrote).server, B);

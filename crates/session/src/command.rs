@@ -1,6 +1,6 @@
 //! The commands that are neither text nor prepared statements.
 
-use ::auth::berths::Berth;
+use ::auth::account_places::AccountPlace;
 use ::auth::proof::{Claim, Offer};
 use farm::{ClientError, Engine, error};
 use mysql_wire::command::Command;
@@ -19,8 +19,8 @@ use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
 use crate::client::end::End;
-use crate::connections::aside::Aside;
 use crate::connections::group_connections::HOME;
+use crate::connections::parked::Parked;
 use crate::connections::pin::Pins;
 use crate::consistency::promises;
 use crate::execution::exec::{Job, Shape};
@@ -143,7 +143,7 @@ impl Session {
     /// are gone when the client goes on. What was written and read stays required of its reads: the
     /// program behind a connection that its pool has reset is the same.
     async fn forget_everything(&mut self) {
-        Box::pin(self.leave_crossing()).await;
+        Box::pin(self.leave_dist_txn()).await;
         for held in self.connections.take_all_held() {
             expired::end_hold(&self.handle, &mut self.connections, held).await;
         }
@@ -151,8 +151,8 @@ impl Session {
         self.variables.lasting = Vec::new();
         self.run.chosen = None;
         self.prepared.texts = None;
-        let aside = self.handle.aside.take();
-        if let Aside::Kept(kept) = aside {
+        let parked = self.handle.parked.take();
+        if let Parked::Kept(kept) = parked {
             settle::give_back(&self.handle, kept.lease);
         }
         self.transaction.unfinished.clear();
@@ -198,18 +198,19 @@ impl Session {
             return self.client.error(&error::UNKNOWN_COMMAND, &[]).await;
         }
         // The client gives its place up and needs one again, perhaps of the same account.
-        self.user.identity.berth = None;
+        self.user.identity.account_place = None;
         let (pass, admin) = (self.user.identity.pass.clone(), self.user.identity.admin);
         let database = self.variables.state.database().map(<[u8]>::to_vec);
         let changed = self.become_user(change).await;
         match changed {
             Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
-                let (berth, database) = (berth_again(&self.core, &pass).await, database.as_deref());
-                let Some(berth) = berth else {
+                let (account_place, database) =
+                    (account_place_again(&self.core, &pass).await, database.as_deref());
+                let Some(account_place) = account_place else {
                     return Err(End::Refused(why));
                 };
                 self.user.failed_changes += 1;
-                self.take_identity(pass, database, admin, berth);
+                self.take_identity(pass, database, admin, account_place);
                 take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables)
                     .await;
                 Ok(())
@@ -250,7 +251,7 @@ impl Session {
         let admission = proved?;
         let database = change.database.filter(|name| !name.is_empty());
         let pass = core.pools.pass(admission.profile);
-        self.take_identity(pass, database, admission.admin, admission.berth);
+        self.take_identity(pass, database, admission.admin, admission.account_place);
         if u8::try_from(change.collation).is_err() {
             self.take_collation(change.collation).await?;
         }
@@ -288,7 +289,13 @@ impl Session {
         Ok(())
     }
 
-    fn take_identity(&mut self, pass: Pass, database: Option<&[u8]>, admin: bool, berth: Berth) {
+    fn take_identity(
+        &mut self,
+        pass: Pass,
+        database: Option<&[u8]>,
+        admin: bool,
+        account_place: AccountPlace,
+    ) {
         *self.handle.user.borrow_mut() = pass.profile().user.clone();
         let registry = &self.core.shared.registry;
         registry.rename(self.handle.id, &pass.profile().user);
@@ -301,7 +308,7 @@ impl Session {
         );
         self.user.identity.database = database.map(<[u8]>::to_vec);
         self.user.identity.admin = admin;
-        self.user.identity.berth = Some(berth);
+        self.user.identity.account_place = Some(account_place);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
         promises::renew_promises(&self.core, &self.user, &mut self.promises);
         self.transaction.writes = self.core.writes_of(&self.user.identity, self.user.peer.ip());
@@ -351,12 +358,12 @@ async fn take_server_charsets(
 }
 
 /// A place for the account that the session had.
-async fn berth_again(core: &Core, pass: &Pass) -> Option<Berth> {
+async fn account_place_again(core: &Core, pass: &Pass) -> Option<AccountPlace> {
     let shared = &core.shared;
     let accounts = shared.published.load().accounts.clone();
     let entitlement = &pass.profile().entitlement;
     let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
     let connections_max = core.settings().user_connections_max;
-    let taken = shared.berths.take(account, connections_max, &*shared.peers);
+    let taken = shared.account_places.take(account, connections_max, &*shared.peers);
     taken.await.ok()
 }

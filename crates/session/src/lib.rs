@@ -16,21 +16,21 @@ mod command;
 mod connections;
 mod consistency;
 mod counters;
-mod crossing;
+mod dist_txn;
+mod door_clients;
 mod execution;
-mod fan;
+mod internal;
 mod introspection;
-mod lane;
 mod per_core;
 mod place;
 mod prepared;
 mod query;
+mod scatter;
 mod scratch;
 mod session;
 mod settings;
 mod transaction;
 mod variables;
-mod visitors;
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -42,22 +42,22 @@ pub use crate::client::transport::{ClientTls, Transport};
 pub use crate::consistency::promises::{Consistency, UNBOUNDED_MS};
 pub use crate::consistency::reads::{Failover, Reads, Stickiness, Transient};
 pub use crate::counters::Counters;
-pub use crate::crossing::{
-    Allowed, CrossTerms, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Sealed,
-    Settled, Verified,
+pub use crate::dist_txn::{
+    Allowed, BarrierPassed, BarriersHeld, DistTxnTerms, Keeper, LetGo, OwnEnded, OwnFound, Pass,
+    Sealed, Settled, Verified,
 };
+pub use crate::door_clients::Stay;
+pub use crate::internal::{Internal, Lost, Own, Param, Written, join_written, token_of};
 pub use crate::introspection::kill::How;
 pub use crate::introspection::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::introspection::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::introspection::registry::{Entry, Registry};
 pub use crate::introspection::view::{Door, Lister, SessionView};
-pub use crate::lane::{Lane, Lost, Own, Param, Written, join_written, token_of};
 pub use crate::per_core::{Core, Shared};
 pub use crate::place::{Heard, Sheet};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
-pub use crate::visitors::Stay;
 pub use auth::clients::Clients;
 pub use auth::entrance::{Entrance, LoginLimits, Places, Refusal};
 pub use auth::locks::Locks;
@@ -83,7 +83,7 @@ pub enum Message {
     /// other settings are in force.
     Turned,
     /// Somebody wants to know how many sessions work by a snapshot of tables from before this epoch.
-    Stints(u64, std::sync::mpsc::Sender<usize>),
+    UnitsOfWork(u64, std::sync::mpsc::Sender<usize>),
     /// Somebody wants to know that the core lives.
     Answer(std::sync::mpsc::Sender<()>),
     /// End idle sessions now and the others after their statement.

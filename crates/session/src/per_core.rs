@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use auth::berths::Berths;
+use auth::account_places::AccountPlaces;
 use auth::changes::Changes;
 use auth::entitled::alike_of;
 use auth::entrance::{Entrance, Places, Refusal};
@@ -28,25 +28,25 @@ use sqltext::{Digest, Scan};
 
 use crate::client::stall::{Progress, Running};
 use crate::client::transport::Transport;
-use crate::connections::aside::{Aside, Line};
 use crate::connections::hold::Waiting;
+use crate::connections::parked::{Line, Parked};
 use crate::consistency::acks;
-use crate::consistency::floor_waits::FloorWaits;
-use crate::consistency::marks::Marks;
+use crate::consistency::required_waits::RequiredWaits;
+use crate::consistency::write_tags::WriteTags;
 use crate::counters::Counters;
+use crate::door_clients::DoorClients;
 use crate::execution::cache::Cache;
 use crate::execution::digests::Digests;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
+use crate::internal;
 use crate::introspection::peers::Peers;
 use crate::introspection::registry::Registry;
 use crate::introspection::statistics::{of_farm, publish_openings};
 use crate::introspection::view::Hold;
-use crate::lane;
 use crate::place::{Blocks, Plans};
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
-use crate::visitors::Visitors;
 use crate::{Message, Operator};
 
 /// What all cores share.
@@ -73,7 +73,7 @@ pub struct Shared {
     /// Accounts for which wrong passwords came.
     pub locks: Locks,
     pub backend_credentials: Vec<BackendCredential>,
-    pub berths: Arc<Berths>,
+    pub account_places: Arc<AccountPlaces>,
     /// What clients did to that which logins take over from servers.
     pub defaults: Arc<Defaults>,
     /// What clients did to accounts.
@@ -129,7 +129,7 @@ pub struct Core {
     pub counters: Arc<Counters>,
     pub pools: Rc<Pools>,
     /// The names of its server connections in their logs.
-    pub(crate) marks: Marks,
+    pub(crate) write_tags: WriteTags,
     pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
     pub(crate) cache: Cache,
@@ -148,7 +148,7 @@ pub struct Core {
     /// Commits whose OK waits for a replica.
     pub(crate) acks: acks::Held,
     /// Replicas that are asked whether they have what reads need.
-    pub(crate) floor_waits: FloorWaits,
+    pub(crate) required_waits: RequiredWaits,
     /// Who waits for a primary.
     pub(crate) waiting: Waiting,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
@@ -166,7 +166,7 @@ pub struct Core {
     /// What another door keeps here.
     guest: OnceCell<Rc<dyn Any>>,
     /// Clients of other doors.
-    pub(crate) visitors: Visitors,
+    pub(crate) door_clients: DoorClients,
 }
 
 /// What others on the core may do to a session while its task waits.
@@ -188,7 +188,7 @@ pub(crate) struct Handle {
     /// The statement changes nothing: it ends when its client is gone.
     pub ends_with_client: Cell<bool>,
     /// More of the session's statements wait at that server behind the running one.
-    pub in_train: Cell<bool>,
+    pub in_pipeline: Cell<bool>,
     pub killed: Cell<bool>,
     /// The number of its wait for a primary; 0 while it does not wait for one.
     pub waiting: Cell<u64>,
@@ -205,8 +205,8 @@ pub(crate) struct Handle {
     pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
     pub waits_for_client: Cell<bool>,
-    /// Of a lane: it has been given a command. `None` of a client's session.
-    pub lane_runs: Cell<Option<bool>>,
+    /// Of an internal session: it has been given a command. `None` of a client's session.
+    pub internal_runs: Cell<Option<bool>>,
     /// The session passes on a stream that has no end.
     pub streams: Cell<bool>,
     /// The epoch of the tables by which the session's statement or transaction began; 0 between them.
@@ -215,7 +215,7 @@ pub(crate) struct Handle {
     pub holds: Cell<Option<Hold>>,
     pub held_since_s: Cell<u64>,
     /// The connection of the last statement, while something that it left there may be wanted.
-    pub aside: RefCell<Aside>,
+    pub parked: RefCell<Parked>,
     /// The handle is in [`Core::line`].
     pub in_line: Cell<bool>,
 }
@@ -263,10 +263,10 @@ impl Core {
             ),
             line: Line::default(),
             acks: acks::Held::default(),
-            floor_waits: FloorWaits::default(),
+            required_waits: RequiredWaits::default(),
             waiting: Waiting::default(),
             shared,
-            marks: Marks::new(),
+            write_tags: WriteTags::new(),
             scan: RefCell::new(Scan::new()),
             balance: RefCell::new(balance),
             cache: Cache::default(),
@@ -285,7 +285,7 @@ impl Core {
             reviewed: RefCell::default(),
             closing: Cell::new(false),
             guest: OnceCell::new(),
-            visitors: Visitors::default(),
+            door_clients: DoorClients::default(),
         });
         let weak = Rc::downgrade(&core);
         core.pools.when_dry(move |server| {
@@ -391,11 +391,11 @@ impl Core {
         // Who logs in by a name of the configuration's is looked at as the account's clients are.
         let alike = |entitlement: &Entitlement| {
             let now = |account| alike_of(accounts, &entitlement.user, account);
-            lane::is_own(entitlement)
+            internal::is_own(entitlement)
                 || find(entitlement).is_none_or(|account| now(account) == entitlement.alike)
         };
         let valid = |entitlement: &Entitlement| {
-            if lane::is_own(entitlement) {
+            if internal::is_own(entitlement) {
                 return true;
             }
             find(entitlement).is_some_and(|account| {
@@ -432,7 +432,7 @@ impl Core {
         writers.insert(shape);
     }
 
-    /// Once a second: idle connections, idle clients, connections put aside, gauges.
+    /// Once a second: idle connections, idle clients, connections parked, gauges.
     pub fn tick(self: &Rc<Self>, now_s: u64) {
         Chore::CoreTick.pass();
         self.now_s.set(now_s);
@@ -458,7 +458,7 @@ impl Core {
                 handle.closer.close_receive();
             }
             self.end_stalled(handle);
-            self.tick_aside(handle, now_s);
+            self.tick_parked(handle, now_s);
         }
         if self.is_draining() {
             self.end_quiet();
@@ -533,7 +533,7 @@ impl Core {
             true => u64::MAX,
             false => self.now_s.get().saturating_sub(QUIET_S),
         };
-        self.visitors.end_quiet(quiet_since_s);
+        self.door_clients.end_quiet(quiet_since_s);
     }
 
     /// How many sessions the core has.

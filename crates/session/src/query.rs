@@ -11,7 +11,7 @@ use sqltext::{Class, Facts, Verb};
 use crate::client::Client;
 use crate::client::end::End;
 use crate::consistency::consistency_hints::{Asked, hinted};
-use crate::consistency::marks::is_markable;
+use crate::consistency::write_tags::is_taggable;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::{listing, local, processlist};
 use crate::per_core::{Core, Handle};
@@ -165,7 +165,7 @@ impl Core {
             hash: scan.shape,
             folds: scan.folds,
             scan: scan.number,
-            marked: is_markable(scan.class, scan.verb, scan.facts),
+            tagged: is_taggable(scan.class, scan.verb, scan.facts),
             tracking: mentions_tracking(text, scan.class, scan.facts),
             writes: writes(text, scan.class, scan.verb, scan.facts),
             level: asked.level,

@@ -13,7 +13,7 @@ use farm::{Engine, ServerId};
 
 use crate::authentication::login::SessionUser;
 use crate::connections::target::target;
-use crate::lane::{AT_SCRATCH, own_entitlement};
+use crate::internal::{AT_SCRATCH, own_entitlement};
 use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
 

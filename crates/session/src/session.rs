@@ -21,8 +21,8 @@ use crate::authentication::expired;
 use crate::authentication::login::{Identity, SessionUser};
 use crate::client::end::End;
 use crate::client::{Client, ReadError, refuse};
-use crate::connections::aside::Aside;
 use crate::connections::group_connections::{GroupConnections, HOME};
+use crate::connections::parked::Parked;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
@@ -32,7 +32,7 @@ use crate::per_core::{Core, Drain, Handle};
 use crate::prepared::prepared_bytes::PreparedBytes;
 use crate::prepared::statements::PreparedStatements;
 use crate::transaction::state::Transaction;
-use crate::transaction::stint;
+use crate::transaction::unit_of_work;
 use crate::variables::own_variables;
 use crate::variables::reading::{self, logins_set_mode, mode_of, tells_of_timeouts};
 use crate::variables::session_variables::SessionVariables;
@@ -111,8 +111,8 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         }
         Err(end) => end,
     };
-    if session.transaction.crossing.is_some() {
-        Box::pin(session.leave_crossing()).await;
+    if session.transaction.dist_txn.is_some() {
+        Box::pin(session.leave_dist_txn()).await;
     }
     for held in session.connections.take_all_held() {
         core.renew(&session.handle, held);
@@ -157,7 +157,7 @@ fn handle(
         running: Default::default(),
         running_elsewhere: Default::default(),
         ends_with_client: Default::default(),
-        in_train: Default::default(),
+        in_pipeline: Default::default(),
         killed: Default::default(),
         waiting: Default::default(),
         killing: Default::default(),
@@ -166,12 +166,12 @@ fn handle(
         login_timeout_s: Default::default(),
         timed_out: Default::default(),
         waits_for_client: Default::default(),
-        lane_runs: Default::default(),
+        internal_runs: Default::default(),
         streams: Default::default(),
         entered: Default::default(),
         holds: Default::default(),
         held_since_s: Default::default(),
-        aside: Default::default(),
+        parked: Default::default(),
         in_line: Default::default(),
     })
 }
@@ -292,7 +292,7 @@ impl Session {
             if let Err(end) = done {
                 return end;
             }
-            if self.transaction.crossing.is_some() {
+            if self.transaction.dist_txn.is_some() {
                 Box::pin(self.after_command()).await;
             }
         }
@@ -349,7 +349,7 @@ pub(crate) fn note_hold(
     connections: &GroupConnections,
     transaction: &Transaction,
 ) {
-    stint::end_stint(handle, variables, connections, transaction);
+    unit_of_work::end_unit_of_work(handle, variables, connections, transaction);
     let hold = connections.current.held.as_ref().map(|held| {
         let connection = held.lease.connection();
         Hold {
@@ -423,8 +423,8 @@ pub(crate) fn status_now(variables: &SessionVariables, transaction: &Transaction
         | Status::PS_OUT_PARAMS
         | Status::DB_DROPPED
         | Status::METADATA_CHANGED;
-    let own = match &transaction.crossing {
-        Some(crossing) if crossing.is_of_read() => Status::IN_TRANS | Status::IN_TRANS_READONLY,
+    let own = match &transaction.dist_txn {
+        Some(dist_txn) if dist_txn.is_of_read() => Status::IN_TRANS | Status::IN_TRANS_READONLY,
         _ => Status::empty(),
     };
     variables.status - of_one_reply - own
@@ -460,8 +460,8 @@ pub(crate) fn set_state(
 impl Drop for Session {
     fn drop(&mut self) {
         // A connection that is still held is closed with the session: the server rolls back.
-        let aside = self.handle.aside.take();
-        if let Aside::Kept(kept) = aside {
+        let parked = self.handle.parked.take();
+        if let Parked::Kept(kept) = parked {
             kept.lease.release();
         }
         self.core.handles.borrow_mut().remove(&self.handle.id);

@@ -11,7 +11,7 @@ use routing::Preferences;
 
 use crate::consistency::promises::Consistency;
 use crate::consistency::reads::Reads;
-use crate::crossing::CrossTerms;
+use crate::dist_txn::DistTxnTerms;
 
 /// The settings of the SQL door that sessions read.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct Settings {
     /// What is kept of an open transaction, so that it can be done again; 0 keeps nothing.
     pub replay_bytes_max: usize,
     pub reads: Reads,
-    pub crossings: CrossTerms,
+    pub dist_txns: DistTxnTerms,
     pub gathering: Gathering,
     /// What the result caches of all cores hold together.
     pub cache_bytes_max: usize,

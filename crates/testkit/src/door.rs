@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ::farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict};
+use ::farm::dist_txn::{Branch, GlobalId, Place, RouterLife, Verdict};
 use ::farm::{
     Account, Accounts, AuthPlugin, Fate, Group, Health, LostWrite, Mode, Published, ServerId,
     Snapshot, Status,
@@ -14,7 +14,7 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    Allowed, BackendCredential, Consistency, CrossTerms, Fault, GatesHeld, Gathering, InForce,
+    Allowed, BackendCredential, BarriersHeld, Consistency, DistTxnTerms, Fault, Gathering, InForce,
     Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Sealed, Settings,
     Settled, Transport,
 };
@@ -86,7 +86,7 @@ impl Default for Tuning {
                 marks: true,
                 replay_bytes_max: 1 << 20,
                 cache_bytes_max: 1 << 20,
-                crossings: CrossTerms::default(),
+                dist_txns: DistTxnTerms::default(),
                 gathering: Gathering::default(),
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,
@@ -441,10 +441,10 @@ static NAMED: AtomicU32 = AtomicU32::new(0);
 
 /// Nobody recovers what sessions leave behind: tests of that use a whole farm.
 impl Keeper for NoCommands {
-    fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId {
+    fn name(&self, farm: u64, coordinator: u32, at: Place) -> GlobalId {
         GlobalId {
             farm,
-            decider,
+            coordinator,
             at_ms: 0,
             router: RouterLife {
                 slot: 0,
@@ -475,9 +475,9 @@ impl Keeper for NoCommands {
         reply(Err("no control plane here".to_owned()));
     }
 
-    fn hold(&self, _limit_ms: u64, reply: GatesHeld) {
+    fn hold(&self, _limit_ms: u64, reply: BarriersHeld) {
         let snapshot = self.published.load_full();
-        std::thread::spawn(move || crate::gates::hold(&snapshot, reply));
+        std::thread::spawn(move || crate::barriers::hold(&snapshot, reply));
     }
 }
 

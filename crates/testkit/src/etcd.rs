@@ -172,7 +172,7 @@ impl Etcd {
         self.end(member, Signal::KILL);
     }
 
-    /// SIGTERM; returns when the member has ended. A leader hands its office over first.
+    /// SIGTERM; returns when the member has ended. A leader hands its leadership over first.
     pub fn stop(&mut self, member: usize) {
         self.end(member, Signal::TERM);
     }

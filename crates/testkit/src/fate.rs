@@ -15,10 +15,10 @@ use crate::admin::{link as link_to, with_link};
 pub fn fate_on(server: SocketAddr, lost: &LostWrite) -> Fate {
     with_link(server, async |link| {
         let all = written(link, None, 20_000).await.expect("a log");
-        let own = |mark: &Option<String>| mark.as_deref() == Some(&lost.mark);
+        let own = |tag: &Option<String>| tag.as_deref() == Some(&lost.tag);
         let found = all
             .into_iter()
-            .find(|one| own(&one.mark) && is_after(&one.gtid, &lost.after));
+            .find(|one| own(&one.tag) && is_after(&one.gtid, &lost.after));
         let Some(found) = found else {
             return Fate::Lost;
         };

@@ -18,6 +18,7 @@
 
 pub mod admin;
 pub mod bank;
+mod barriers;
 pub mod bundle;
 pub mod certificates;
 pub mod client;
@@ -29,7 +30,6 @@ pub mod etcd;
 pub mod failover;
 pub mod farm;
 pub mod fate;
-mod gates;
 pub mod history;
 mod keeper;
 pub mod linear;

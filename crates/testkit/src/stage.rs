@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use farm::crossing::farm_number;
+use farm::dist_txn::farm_number;
 
 use crate::admin::{FARM_ID, decision_key, with_link};
 use crate::door::{Door, Tuning};

@@ -41,7 +41,7 @@ impl Two {
         // The MySQL that is installed may be older than its safe XA.
         let rules = Arc::<Rulebook>::default();
         let door = stage.door_with(|tuning| {
-            tuning.settings.crossings.unsafe_xa = true;
+            tuning.settings.dist_txns.unsafe_xa = true;
             tuning.rules = Arc::clone(&rules);
         });
         door.spread();

@@ -13,6 +13,8 @@ mod rules;
 mod settings;
 #[path = "house_rules/source.rs"]
 mod source;
+#[path = "house_rules/terms.rs"]
+mod terms;
 #[path = "house_rules/workspace.rs"]
 mod workspace;
 
@@ -171,6 +173,21 @@ fn types_and_folders_stay_small() {
     let root = workspace::root();
     let sources = workspace::sources(&root, &workspace::files(&root));
     assert_none(&coupling::excess(&sources, coupling::KNOWN));
+}
+
+#[test]
+fn words_of_before_are_gone() {
+    let root = workspace::root();
+    let page = fs::read_to_string(root.join("docs/TERMS.md")).expect("the page of terms");
+    let retired = terms::Retired::of_page(&page);
+    let count = retired.len();
+    assert!(count > 5, "the page lists only {count} words");
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    let found: Vec<_> = sources
+        .iter()
+        .flat_map(|source| retired.found(source))
+        .collect();
+    assert_none(&found);
 }
 
 // From here on: the rules themselves, on bad snippets.

@@ -18,7 +18,7 @@ fn marks_of(server: &Server, table: &str) -> Vec<Option<String>> {
     let touched = all
         .iter()
         .filter(|one| one.tables.iter().any(|t| t.table == table));
-    touched.map(|one| one.mark.clone()).collect()
+    touched.map(|one| one.tag.clone()).collect()
 }
 
 fn writes_are_marked(release: Release) {

@@ -158,7 +158,7 @@ fn large_answers_do_not_stand_in_each_others_way() {
     for answer in client.pipelined(&texts) {
         assert_eq!(value(&answer).len(), 1_000_000);
     }
-    // Texts that are larger than a train may be.
+    // Texts that are larger than a pipeline may be.
     let long = format!("SELECT LENGTH('{}')", "y".repeat(100_000));
     let texts = ["SELECT 1", &long, "SELECT 2", &long, &long];
     let answers: Vec<String> = client.pipelined(&texts).iter().map(value).collect();
@@ -274,7 +274,7 @@ fn running(stage: &Stage, text: &str) -> String {
 }
 
 #[test]
-fn kill_query_ends_one_statement_of_a_train() {
+fn kill_query_ends_one_statement_of_a_pipeline() {
     let Some(stage) = Stage::shared() else { return };
     stage.database("pipeline_kill");
     stage.everywhere("CREATE TABLE pipeline_kill.t (a INT)");

@@ -79,7 +79,7 @@ impl Two {
         stage.everywhere(&format!("CREATE DATABASE flow; {TABLE}"));
         let door = stage.door_with(|tuning| {
             // The MySQL that is installed may be older than its safe XA.
-            tuning.settings.crossings.unsafe_xa = true;
+            tuning.settings.dist_txns.unsafe_xa = true;
             tuning.settings.pool.connections_max = connections_max;
             tuning.settings.failover_wait_ms = 60_000;
         });
@@ -268,65 +268,6 @@ fn in_a_transaction_of_one_group_nothing_waits_but_its_bounds() {
     }
 }
 
-/// Waits until a statement with this text runs on the server, and gives its connection's id.
-fn running(server: &testkit::Server, text: &str) -> String {
-    let ask = format!(
-        "SELECT MAX(id) FROM information_schema.processlist WHERE info LIKE '%{text}%' \
-         AND id != CONNECTION_ID()"
-    );
-    let mut control = server.client();
-    let mut id = String::new();
-    wait_until(SOON, "the statement runs", || {
-        id = control.value(&ask);
-        id != "NULL"
-    });
-    id
-}
-
-#[test]
-fn a_server_that_is_lost_in_the_middle_takes_those_behind_with_it() {
-    for two in Two::farms() {
-        let mut client = two.client();
-        let slow = "UPDATE t SET s = SLEEP(60) WHERE id = 101";
-        let texts = [
-            "BEGIN",
-            "INSERT INTO t VALUES (101, 'x')",
-            slow,
-            "INSERT INTO t VALUES (102, 'x')",
-            "INSERT INTO t VALUES (1, 'x')",
-            "COMMIT",
-        ];
-        client.send_bytes(&frames(&texts)).expect("sent");
-        let id = running(&two.stage.replica, "SLEEP(60)");
-        two.stage.replica.client().run(&format!("KILL {id}"));
-        let answers: Vec<_> = (0..4).map(|_| client.answer(false)).collect();
-        assert!(answers[0].is_ok() && answers[1].is_ok(), "{answers:?}");
-        // A killed SLEEP may still end well.
-        assert!(answers[3].is_err(), "{answers:?}");
-        // What was sent for the transaction is not committed outside of it.
-        assert!(client.is_closed_within(SOON));
-        assert_eq!(two.ids(), ["", ""]);
-        // Outside of transactions the session goes on, and what is for the other group with it.
-        let mut client = two.client();
-        two.stage
-            .replica
-            .client()
-            .run("INSERT INTO flow.t VALUES (101, 'x')");
-        let texts = [
-            slow,
-            "INSERT INTO t VALUES (103, 'x')",
-            "INSERT INTO t VALUES (1, 'x')",
-        ];
-        client.send_bytes(&frames(&texts)).expect("sent");
-        let id = running(&two.stage.replica, "SLEEP(60)");
-        two.stage.replica.client().run(&format!("KILL {id}"));
-        let answers: Vec<_> = (0..3).map(|_| client.answer(false)).collect();
-        assert!(answers[1].is_err(), "{answers:?}");
-        assert!(answers[2].is_ok(), "{answers:?}");
-        assert_eq!(two.ids(), ["1", "101"]);
-    }
-}
-
 /// A map that is changed while a statement waits for its connection: it goes on by the map under which it
 /// began, and those behind it wait for the end of the move.
 #[test]
@@ -342,7 +283,7 @@ fn a_move_holds_back_what_has_not_begun() {
         "INSERT INTO t VALUES (2, 'x')",
     ];
     client.send_bytes(&frames(&texts)).expect("sent");
-    let begun = |epoch| two.door.killer().stints_before(epoch, SOON);
+    let begun = |epoch| two.door.killer().units_of_work_before(epoch, SOON);
     wait_until(SOON, "both have begun", || begun(2) == Some(2));
     let mut held = sharding(2, "g1");
     held.moving(Moving {

@@ -195,7 +195,7 @@ fn refused_statements_hear_the_operators_words() {
     assert_eq!(client.value("SELECT COUNT(*) FROM rules_refuse.t"), "1");
     client.run("COMMIT");
     assert_eq!(door.counter("statements_refused"), 3);
-    // A train of statements loses the one, and no other.
+    // A pipeline of statements loses the one, and no other.
     for sql in [
         "SELECT 1",
         "INSERT INTO rules_refuse.t VALUES (4)",

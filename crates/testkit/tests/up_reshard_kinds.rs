@@ -172,6 +172,12 @@ impl Case {
 fn under_writes(farm: &Farm, case: &Case, change: impl FnOnce()) {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let name = case.name();
+    let mut root = farm.client();
+    let mut sum = || -> u64 {
+        let sum = root.value(&format!("SELECT SUM(n) FROM {name}.t"));
+        sum.parse().expect("a number")
+    };
+    let before = sum();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = farm.client();
@@ -190,9 +196,7 @@ fn under_writes(farm: &Farm, case: &Case, change: impl FnOnce()) {
         let _end = End(&over);
         change();
     });
-    let mut root = farm.client();
-    let sum = root.value(&format!("SELECT SUM(n) FROM {name}.t"));
-    assert_eq!(sum, done.load(Ordering::Relaxed).to_string(), "{name}");
+    assert_eq!(sum() - before, done.load(Ordering::Relaxed), "{name}");
 }
 
 struct End<'a>(&'a AtomicBool);
@@ -299,8 +303,14 @@ fn is_aborted(farm: &Farm, case: &Case) {
     let (name, before) = (case.name(), case.shards(farm));
     let mut open = farm.client();
     open.run("BEGIN");
-    // One row: what it locks besides would keep the copy from the target, too.
-    let key = &case.keys[0];
+    // A row of the part that moves: one at the target would keep its rows from being cleared there, before the copy.
+    let mut members = farm.members().into_iter();
+    let source = members
+        .find(|member| member.group == "g3")
+        .expect("a server");
+    let key = source
+        .client()
+        .value(&format!("SELECT k FROM {name}.t WHERE id = 0 LIMIT 1"));
     open.run(&format!(
         "UPDATE {name}.t SET n = n WHERE k = '{key}' AND id = 0"
     ));

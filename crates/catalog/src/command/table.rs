@@ -333,7 +333,7 @@ commands! {
         "Lists transactions over several groups that have prepared branches, and what they wait for.";
     "transaction" "resolve" TransactionResolve Asked Admin true
         [required("transaction_id", "from `transaction list`"),
-         optional("verdict", "commit or rollback: what became of it, when its decider is lost for good"),
+         optional("verdict", "commit or rollback: what became of it, when its coordinator group is lost for good"),
          switch("force", "true: the verdict counts, even if some of its branches ended otherwise")]
         "Ends a transaction over several groups now.";
     "session" "list" SessionList Every Monitor false

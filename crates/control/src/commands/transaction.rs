@@ -1,10 +1,10 @@
 //! Commands on transactions over several groups that are in doubt.
 
-use crate::txn_recovery::Crossings;
+use crate::txn_recovery::DistTxns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::crossing::{GlobalId, Verdict};
+use farm::dist_txn::{GlobalId, Verdict};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -32,19 +32,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) struct TransactionCommands {
     context: Arc<Context>,
     txn_recovery: Arc<TxnRecovery>,
-    crossings: Arc<Crossings>,
+    dist_txns: Arc<DistTxns>,
 }
 
 impl TransactionCommands {
     pub(crate) fn new(
         context: &Arc<Context>,
         txn_recovery: &Arc<TxnRecovery>,
-        crossings: &Arc<Crossings>,
+        dist_txns: &Arc<DistTxns>,
     ) -> TransactionCommands {
         TransactionCommands {
             context: Arc::clone(context),
             txn_recovery: Arc::clone(txn_recovery),
-            crossings: Arc::clone(crossings),
+            dist_txns: Arc::clone(dist_txns),
         }
     }
 }
@@ -52,7 +52,7 @@ impl TransactionCommands {
 impl TransactionCommands {
     pub(crate) fn transaction_list(&self) -> Table {
         let mut table = Table::new(COLUMNS);
-        let shown = self.crossings.shown().clone();
+        let shown = self.dist_txns.shown().clone();
         table.rows = shown.iter().map(|(id, it)| self.row(id, it)).collect();
         table
     }
@@ -64,7 +64,7 @@ impl TransactionCommands {
             id.to_string().into(),
             shown.state.name().into(),
             shown.verdict.map_or("", word).into(),
-            self.txn_recovery.group_of_number(id.decider).into(),
+            self.txn_recovery.group_of_number(id.coordinator).into(),
             groups.join(",").into(),
             when(shown.since_ms).into(),
             shown.waits_for.clone().into(),
@@ -79,7 +79,7 @@ impl TransactionCommands {
         let text = args.text("transaction_id");
         let id = GlobalId::parse(text)
             .ok_or_else(|| args.bad("transaction_id", text, "an id from `transaction list`"))?;
-        let shown = self.crossings.shown().get(&id).cloned().ok_or_else(|| {
+        let shown = self.dist_txns.shown().get(&id).cloned().ok_or_else(|| {
             CommandError::Refused(
                 "no primary that answers has a branch of this transaction; `transaction list` shows \
                  those that are in doubt"
@@ -96,7 +96,7 @@ impl TransactionCommands {
             self.may_be_forced(args, &id).await?;
         }
         let branches = shown.branches.into_iter();
-        let taken = self.crossings.order(Order {
+        let taken = self.dist_txns.order(Order {
             id,
             verdict,
             by_force: verdict.is_some(),
@@ -109,7 +109,7 @@ impl TransactionCommands {
         let limit = Duration::from_millis(self.context.settings().step_timeout_ms);
         let until = Instant::now() + limit;
         loop {
-            let waits_for = match self.crossings.shown().get(&id) {
+            let waits_for = match self.dist_txns.shown().get(&id) {
                 None => return done(Value::Bool(true)),
                 Some(shown) => shown.waits_for.clone(),
             };
@@ -123,19 +123,24 @@ impl TransactionCommands {
         }
     }
 
-    /// Nobody overrules a decider that can be asked.
+    /// Nobody overrules a coordinator group that can be asked.
     async fn may_be_forced(&self, args: &Arguments, id: &GlobalId) -> Result<(), CommandError> {
         if !args.switch("force")? {
             return Err(CommandError::Refused(
-                "the decider of the transaction says what became of it; a verdict of yours may leave it \
-                 half done: repeat it with --force=true if the decider is lost for good"
+                "the coordinator group of the transaction says what became of it; a verdict of yours may leave it \
+                 half done: repeat it with --force=true if the coordinator group is lost for good"
                     .to_owned(),
             ));
         }
-        if self.txn_recovery.at_decider(id, Task::Look).await.is_ok() {
+        if self
+            .txn_recovery
+            .at_coordinator(id, Task::Look)
+            .await
+            .is_ok()
+        {
             return Err(CommandError::Refused(format!(
-                "its decider, {}, answers: it will be ended as that says; call it without a verdict",
-                self.txn_recovery.group_of_number(id.decider)
+                "its coordinator group, {}, answers: it will be ended as that says; call it without a verdict",
+                self.txn_recovery.group_of_number(id.coordinator)
             )));
         }
         Ok(())

@@ -37,7 +37,7 @@ pub(crate) use kept::{record_key, with_status};
 pub(crate) use order::Outcome;
 pub(crate) use steps::failed;
 
-/// What a driver may have waiting; a beat too many is no loss, as more follow.
+/// What a driver may have waiting; a heartbeat too many is no loss, as more follow.
 const TOLD_MAX: usize = 4096;
 
 /// So often a driver looks whether its group is still there.
@@ -214,7 +214,7 @@ impl Driver {
         if self.failover.context.leadership.is_alone() {
             self.resume().await;
         } else {
-            self.look_at_office();
+            self.look_at_leadership();
             if self.others.leads().is_none() {
                 self.read_as_follower().await;
             }
@@ -276,7 +276,7 @@ impl Driver {
                 self.tell(event);
             }
             Told::Members => self.members_changed(),
-            Told::Leadership => self.look_at_office(),
+            Told::Leadership => self.look_at_leadership(),
             Told::Recorded(value) => self.recorded(&value),
             // Dropped, the waiter is told to ask again.
             Told::Order(..) if self.others.is_retired() => {}
@@ -292,7 +292,7 @@ impl Driver {
     /// One that takes writes while another one leads is fenced and brought back: it led when it was
     /// lost, or somebody opened it.
     fn watch_writers(&mut self, event: &Event) {
-        if let Event::Beat {
+        if let Event::Heartbeat {
             server,
             read_only: false,
         } = event

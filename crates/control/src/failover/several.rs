@@ -106,7 +106,7 @@ impl Drop for Others {
 
 impl Driver {
     /// Something changed about who is there, who leads, who votes or who has cut.
-    pub(super) fn look_at_office(&mut self) {
+    pub(super) fn look_at_leadership(&mut self) {
         if self.failover.context.leadership.is_alone() {
             return self.retire_or_resume();
         }
@@ -155,11 +155,11 @@ impl Driver {
         if deposed {
             self.give_up_steps();
         }
-        self.tell(Event::Office {
+        self.tell(Event::Leadership {
             leads: role.leads.is_some(),
             number: role.leads.unwrap_or(0),
             peers: role.peers.iter().map(|(_, id)| RouterId(*id)).collect(),
-            strays: role.strays.iter().copied().map(RouterId).collect(),
+            expired_routers: role.expired_routers.iter().copied().map(RouterId).collect(),
         });
         if let Some(number) = role.leads.filter(|_| was.leads != role.leads) {
             let number = Some(number);

@@ -78,7 +78,7 @@ impl FailoverDrivers {
                 if now.io != Thread::Running && !self.context.leadership.is_alone() {
                     let replica = ServerId(id);
                     self.context
-                        .tell_driver(&group, Told::Event(Event::Parted { replica }));
+                        .tell_driver(&group, Told::Event(Event::Disconnected { replica }));
                     continue;
                 }
                 let last = before.insert(id, now.received.clone());

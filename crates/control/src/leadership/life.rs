@@ -56,16 +56,16 @@ impl Election {
                 () = tokio::time::sleep(AGAIN) => {}
                 Some(_) = tasks.join_next() => {}
             }
-            self.see_strays_off().await;
+            self.see_expired_routers_off().await;
         }
     }
 
     /// A router whose lease is over may still serve, until its machine refuses a connection.
-    async fn see_strays_off(&self) {
-        let strays = self.context.leadership.desk().strays.clone();
-        for (at, stray) in strays {
-            if is_gone(&stray.http, AGAIN).await {
-                self.context.leadership.desk().strays.remove(&at);
+    async fn see_expired_routers_off(&self) {
+        let expired_routers = self.context.leadership.inner().expired_routers.clone();
+        for (at, expired_router) in expired_routers {
+            if is_gone(&expired_router.http, AGAIN).await {
+                self.context.leadership.inner().expired_routers.remove(&at);
                 self.presence_changed();
             }
         }
@@ -73,12 +73,12 @@ impl Election {
 
     fn to_attend(&self) -> Vec<(u8, Kept<RouterRecord>)> {
         let leads = self.context.leadership.role().leads.is_some();
-        let desk = self.context.leadership.desk();
-        let leader = desk.presence.leader.as_ref().map(|it| &it.value.id);
+        let inner = self.context.leadership.inner();
+        let leader = inner.presence.leader.as_ref().map(|it| &it.value.id);
         let wanted = |record: &RouterRecord| {
             record.id != self.context.leadership.id && (leads || leader == Some(&record.id))
         };
-        let routers = desk.presence.routers.iter();
+        let routers = inner.presence.routers.iter();
         let wanted = routers.filter(|(_, kept)| wanted(&kept.value));
         wanted.map(|(slot, kept)| (*slot, kept.clone())).collect()
     }
@@ -100,7 +100,7 @@ impl Election {
                 Err(error) => {
                     if reached && is_refusal(&error) {
                         tracing::info!(router = kept.value.name, "its process is gone");
-                        self.context.leadership.desk().gone.insert(kept.revision);
+                        self.context.leadership.inner().gone.insert(kept.revision);
                         match self.unseat(slot, kept.revision, &kept.value.id).await {
                             Ok(()) => return,
                             Err(error) => tracing::debug!(%error, "a router was not taken out"),

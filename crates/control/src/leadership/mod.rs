@@ -1,4 +1,4 @@
-//! Who of the farm's routers leads: the office that one of them holds at a time.
+//! Who of the farm's routers leads: the leadership that one of them holds at a time.
 //!
 //! Each router registers in a *slot* with a lease of the store. Whoever writes `/leader` first, with
 //! its own lease, leads; the revision of that key is the *fencing number* of the leadership, and every
@@ -6,7 +6,7 @@
 //! clock from before the request that extended it, so it stops acting before the store lets another
 //! one lead; what it had begun before that, servers refuse (see [`engine::term`]).
 //!
-//! A router without others (its store is a file of its own) holds the office for ever, and nothing of
+//! A router without others (its store is a file of its own) holds the leadership for ever, and nothing of
 //! this costs it anything.
 
 pub(crate) mod follower;
@@ -16,7 +16,7 @@ mod roster;
 mod tenure;
 
 use crate::commander::Commander;
-use crate::txn_recovery::Crossings;
+use crate::txn_recovery::DistTxns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ pub(crate) struct Role {
     /// The other routers that live: slot, and what tells lives in it apart.
     pub(crate) peers: Vec<(u8, u64)>,
     /// Routers whose lease is over though nobody saw that their process is gone: they may still serve.
-    pub(crate) strays: Vec<u64>,
+    pub(crate) expired_routers: Vec<u64>,
 }
 
 /// By which right this router acts on servers and the store.
@@ -94,7 +94,7 @@ pub struct Contact {
     pub refuses: bool,
 }
 
-/// What one router knows of the office.
+/// What one router knows of the leadership.
 pub(crate) struct Leadership {
     /// Of this process.
     id: String,
@@ -102,13 +102,13 @@ pub(crate) struct Leadership {
     /// Another process has taken over what this router does beyond serving the clients that it has.
     retired: AtomicBool,
     started_ms: u64,
-    desk: Mutex<Desk>,
+    inner: Mutex<Inner>,
     role: watch::Sender<Role>,
     /// The presence changed, or the seat.
     changed: Notify,
 }
 
-struct Desk {
+struct Inner {
     presence: Presence,
     seat: Option<Seat>,
     lease: Option<Arc<dyn Lease>>,
@@ -123,7 +123,7 @@ struct Desk {
     /// What was told of it.
     shown: Shown,
     /// Who left without being seen to be gone, by what registered it.
-    strays: BTreeMap<u64, RouterRecord>,
+    expired_routers: BTreeMap<u64, RouterRecord>,
     /// Who was there when it was looked at last.
     present: BTreeMap<u64, RouterRecord>,
     /// Who was seen to be gone, though the store may still say otherwise.
@@ -142,7 +142,7 @@ impl Leadership {
             alone,
             retired: AtomicBool::new(false),
             started_ms: epoch_ms(),
-            desk: Mutex::new(Desk {
+            inner: Mutex::new(Inner {
                 presence: Presence::default(),
                 seat: None,
                 lease: None,
@@ -151,7 +151,7 @@ impl Leadership {
                 answered: Instant::now(),
                 resigned: false,
                 shown: Shown::default(),
-                strays: BTreeMap::new(),
+                expired_routers: BTreeMap::new(),
                 present: BTreeMap::new(),
                 gone: BTreeSet::new(),
             }),
@@ -160,8 +160,8 @@ impl Leadership {
         }
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_alone(&self) -> bool {
@@ -190,7 +190,7 @@ impl Leadership {
         if self.alone {
             return Some(Right::Alone);
         }
-        let leads = self.desk().leads(&self.id, Instant::now());
+        let leads = self.inner().leads(&self.id, Instant::now());
         leads.map(Right::Leader)
     }
 
@@ -209,7 +209,7 @@ impl Leadership {
 
     /// For so long the lease surely lives.
     pub(crate) fn lease_remains(&self) -> Duration {
-        let until = self.desk().valid_until;
+        let until = self.inner().valid_until;
         until.map_or(Duration::ZERO, |until| {
             until.saturating_duration_since(Instant::now())
         })
@@ -222,24 +222,24 @@ impl Leadership {
 
     /// What the others vote about a group.
     pub(crate) fn votes(&self, group: &str) -> BTreeMap<u8, u32> {
-        let desk = self.desk();
-        let own = desk.seat.map_or(0, |seat| seat.slot);
-        desk.presence.votes(group, own)
+        let inner = self.inner();
+        let own = inner.seat.map_or(0, |seat| seat.slot);
+        inner.presence.votes(group, own)
     }
 
     /// What a router did about a group's change of primary.
     pub(crate) fn cut_of(&self, group: &str, slot: u8) -> Option<CutRecord> {
-        self.desk().presence.cut(group, slot).cloned()
+        self.inner().presence.cut(group, slot).cloned()
     }
 
     /// This router's slot and lease, while it has them.
     pub(crate) fn seat(&self) -> Option<(u8, meta::LeaseId)> {
-        let seat = self.desk().seat;
+        let seat = self.inner().seat;
         seat.map(|seat| (seat.slot, seat.lease))
     }
 }
 
-impl Desk {
+impl Inner {
     /// The number of the leadership, while this router surely has it.
     fn leads(&self, id: &str, now: Instant) -> Option<u64> {
         let leader = self.presence.leader.as_ref()?;
@@ -258,7 +258,7 @@ impl Desk {
             slot: own,
             leads: self.leads(id, now),
             peers: others.map(|(slot, kept)| (*slot, kept.revision)).collect(),
-            strays: self.strays.keys().copied().collect(),
+            expired_routers: self.expired_routers.keys().copied().collect(),
         }
     }
 }
@@ -267,7 +267,7 @@ impl Desk {
 pub(crate) struct Election {
     context: Arc<Context>,
     commander: Commander,
-    crossings: Arc<Crossings>,
+    dist_txns: Arc<DistTxns>,
     roster: watch::Sender<Arc<Roster>>,
 }
 
@@ -275,12 +275,12 @@ impl Election {
     pub(crate) fn new(
         context: &Arc<Context>,
         commander: Commander,
-        crossings: &Arc<Crossings>,
+        dist_txns: &Arc<DistTxns>,
     ) -> Election {
         Election {
             context: Arc::clone(context),
             commander,
-            crossings: Arc::clone(crossings),
+            dist_txns: Arc::clone(dist_txns),
             roster: watch::Sender::default(),
         }
     }
@@ -289,10 +289,10 @@ impl Election {
 impl Election {
     /// All routers that live, by slot. One that is alone is in slot 0.
     pub fn routers(&self) -> Vec<Router> {
-        let office = &self.context.leadership;
+        let leadership = &self.context.leadership;
         let settings = self.context.settings();
-        let desk = office.desk();
-        let leader = desk.presence.leader.as_ref();
+        let inner = leadership.inner();
+        let leader = inner.presence.leader.as_ref();
         let of = |slot: u8, record: &RouterRecord| {
             let leader = leader.filter(|leader| leader.value.id == record.id);
             Router {
@@ -303,16 +303,16 @@ impl Election {
                 sql: record.sql.clone(),
                 version: record.version.clone(),
                 started_ms: record.started_ms,
-                leads: leader.is_some() || office.alone,
+                leads: leader.is_some() || leadership.alone,
                 leads_since_ms: leader.map(|leader| leader.value.since_ms),
-                own: record.id == office.id,
+                own: record.id == leadership.id,
             }
         };
-        if office.alone {
+        if leadership.alone {
             let record = self.own_record(&settings);
             return vec![of(0, &record)];
         }
-        let routers = desk.presence.routers.iter();
+        let routers = inner.presence.routers.iter();
         routers.map(|(slot, kept)| of(*slot, &kept.value)).collect()
     }
 
@@ -325,7 +325,7 @@ impl Election {
         let Some(membership) = &settings.membership else {
             return Contact::default();
         };
-        let silent_for = self.context.leadership.desk().answered.elapsed();
+        let silent_for = self.context.leadership.inner().answered.elapsed();
         let limit = Duration::from_millis(membership.store_silence_ms);
         let silent = silent_for >= limit;
         Contact {
@@ -340,8 +340,9 @@ impl Election {
         for prefix in PREFIXES {
             let listing = self.context.store().scan(prefix).await?;
             oldest = oldest.min(listing.revision);
-            let mut desk = self.context.leadership.desk();
-            desk.presence
+            let mut inner = self.context.leadership.inner();
+            inner
+                .presence
                 .read(prefix, &listing.entries, listing.revision);
         }
         self.presence_changed();
@@ -350,7 +351,7 @@ impl Election {
 
     /// Takes over what an update says of the routers; false when it says nothing of them.
     pub(crate) fn take_presence(&self, update: &Update) -> bool {
-        let touched = self.context.leadership.desk().presence.update(update);
+        let touched = self.context.leadership.inner().presence.update(update);
         if touched {
             self.presence_changed();
         }
@@ -369,18 +370,18 @@ impl Election {
 
     /// Takes note of what this router is now, and tells what happened since the last time.
     fn update_role(&self) {
-        let office = &self.context.leadership;
-        if office.alone {
+        let leadership = &self.context.leadership;
+        if leadership.alone {
             return;
         }
         let (role, shown, before) = {
-            let mut desk = office.desk();
-            desk.note_strays(&office.id);
-            let shown = desk.shown();
-            let before = std::mem::replace(&mut desk.shown, shown.clone());
-            (desk.role(&office.id, Instant::now()), shown, before)
+            let mut inner = leadership.inner();
+            inner.note_expired_routers(&leadership.id);
+            let shown = inner.shown();
+            let before = std::mem::replace(&mut inner.shown, shown.clone());
+            (inner.role(&leadership.id, Instant::now()), shown, before)
         };
-        let was = office.role.send_replace(role.clone());
+        let was = leadership.role.send_replace(role.clone());
         self.set_roster(self.roster_of(&role));
         let mut texts = shown.since(&before);
         if let (Some(number), None) = (was.leads, role.leads)
@@ -407,14 +408,14 @@ impl Election {
             tls: record.tls,
         };
         let own = peer(role.slot, &self.own_record(&self.context.settings()));
-        let desk = self.context.leadership.desk();
-        let leader = desk.presence.leader.as_ref();
+        let inner = self.context.leadership.inner();
+        let leader = inner.presence.leader.as_ref();
         let leads = match (role.leads, leader) {
             (Some(_), _) => Leads::Here,
             (None, Some(leader)) if leader.value.id != own.id => Leads::Slot(leader.value.slot),
             _ => Leads::Nobody,
         };
-        let routers = desk.presence.routers.iter();
+        let routers = inner.presence.routers.iter();
         // One that was relieved by this process and still has clients cannot be asked: its address is
         // this one's.
         let others =
@@ -463,10 +464,10 @@ impl Shown {
     }
 }
 
-impl Desk {
+impl Inner {
     /// Who was there a moment ago and is not any more may still serve, until it is seen to be gone or
     /// its address is another one's.
-    fn note_strays(&mut self, own: &str) {
+    fn note_expired_routers(&mut self, own: &str) {
         let routers = &self.presence.routers;
         let now: BTreeMap<u64, RouterRecord> = routers
             .values()
@@ -479,12 +480,15 @@ impl Desk {
         let left = before
             .into_iter()
             .filter(|(at, _)| !present.contains_key(at));
-        self.strays.extend(left.filter(|(at, _)| !gone.remove(at)));
-        let here = |stray: &RouterRecord| {
+        self.expired_routers
+            .extend(left.filter(|(at, _)| !gone.remove(at)));
+        let here = |expired_router: &RouterRecord| {
             let mut present = present.values();
-            present.any(|router| router.id == stray.id || router.http == stray.http)
+            present
+                .any(|router| router.id == expired_router.id || router.http == expired_router.http)
         };
-        self.strays.retain(|_, stray| !here(stray));
+        self.expired_routers
+            .retain(|_, expired_router| !here(expired_router));
     }
 
     fn shown(&self) -> Shown {

@@ -22,7 +22,7 @@ impl Election {
     pub(crate) fn set_roster(&self, roster: Roster) {
         self.commander.set_alone(roster.others.is_empty());
         self.context.sessions.placed(roster.own.slot);
-        self.crossings.place(roster.own.slot);
+        self.dist_txns.place(roster.own.slot);
         self.roster.send_if_modified(|known| {
             let news = **known != roster;
             if news {

@@ -1,4 +1,4 @@
-//! Taking a slot, keeping it, and campaigning for the office.
+//! Taking a slot, keeping it, and campaigning for the leadership.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -56,8 +56,8 @@ impl Election {
     /// bound since: nobody has to wait until its lease runs out.
     async fn end_earlier_life(&self, membership: &Membership) -> Result<(), Error> {
         let gone: Vec<(u8, u64, String)> = {
-            let desk = self.context.leadership.desk();
-            let routers = desk.presence.routers.iter();
+            let inner = self.context.leadership.inner();
+            let routers = inner.presence.routers.iter();
             let same = routers.filter(|(_, kept)| kept.value.http == membership.http);
             same.map(|(slot, kept)| (*slot, kept.revision, kept.value.id.clone()))
                 .collect()
@@ -81,8 +81,8 @@ impl Election {
         id: &str,
     ) -> Result<(), meta::Error> {
         let number = {
-            let desk = self.context.leadership.desk();
-            let leader = desk.presence.leader.as_ref();
+            let inner = self.context.leadership.inner();
+            let leader = inner.presence.leader.as_ref();
             leader.filter(|it| it.value.id == id).map(|it| it.revision)
         };
         let key = router_key(slot);
@@ -105,13 +105,13 @@ impl Election {
         let asked = Instant::now();
         let lease: Arc<dyn Lease> = Arc::from(self.context.store().lease(ttl).await?);
         self.lease_kept(&*lease, asked);
-        let wanted = self.context.leadership.desk().seat.map(|seat| seat.slot);
+        let wanted = self.context.leadership.inner().seat.map(|seat| seat.slot);
         let record = json(&self.own_record(&self.context.settings()));
         for _ in 0..TRIES_MAX {
             let (slot, own) = {
-                let desk = self.context.leadership.desk();
-                let slot = desk.presence.vacancy(wanted, &self.context.leadership.id);
-                let there = slot.and_then(|slot| desk.presence.routers.get(&slot));
+                let inner = self.context.leadership.inner();
+                let slot = inner.presence.vacancy(wanted, &self.context.leadership.id);
+                let there = slot.and_then(|slot| inner.presence.routers.get(&slot));
                 (slot, there.map(|kept| kept.revision))
             };
             let Some(slot) = slot else { break };
@@ -128,8 +128,9 @@ impl Election {
                 }
                 Outcome::Stale => {
                     let listing = self.context.store().scan(ROUTER).await?;
-                    let mut desk = self.context.leadership.desk();
-                    desk.presence
+                    let mut inner = self.context.leadership.inner();
+                    inner
+                        .presence
                         .read(ROUTER, &listing.entries, listing.revision);
                 }
             }
@@ -139,14 +140,15 @@ impl Election {
 
     fn seated(&self, slot: u8, revision: u64, lease: &Arc<dyn Lease>, record: &str) {
         {
-            let mut desk = self.context.leadership.desk();
-            desk.seat = Some(Seat {
+            let mut inner = self.context.leadership.inner();
+            inner.seat = Some(Seat {
                 slot,
                 revision,
                 lease: lease.id(),
             });
-            desk.lease = Some(Arc::clone(lease));
-            desk.presence
+            inner.lease = Some(Arc::clone(lease));
+            inner
+                .presence
                 .take(&router_key(slot), Some(record), revision);
         }
         self.presence_changed();
@@ -155,27 +157,27 @@ impl Election {
     /// The lease lives at least so long from the moment at which the store was asked; a twentieth is
     /// left for clocks that differ.
     fn lease_kept(&self, lease: &dyn Lease, asked: Instant) {
-        let mut desk = self.context.leadership.desk();
-        desk.valid_until = Some(asked + lease.ttl() - lease.ttl() / 20);
-        desk.answered = Instant::now();
+        let mut inner = self.context.leadership.inner();
+        inner.valid_until = Some(asked + lease.ttl() - lease.ttl() / 20);
+        inner.answered = Instant::now();
     }
 
-    /// Keeps the slot and campaigns for the office, for as long as the router lives.
-    pub(crate) async fn hold_office(self: Arc<Self>) {
+    /// Keeps the slot and campaigns for the leadership, for as long as the router lives.
+    pub(crate) async fn hold_leadership(self: Arc<Self>) {
         let mut told = String::new();
         loop {
             let settings = self.context.settings();
             let Some(membership) = &settings.membership else {
                 return;
             };
-            let lease = self.context.leadership.desk().lease.clone();
+            let lease = self.context.leadership.inner().lease.clone();
             if let Some(lease) = lease {
                 tokio::select! {
                     () = self.keep(&*lease) => {}
                     () = self.expire() => {}
                     () = self.campaign(lease.id()) => {}
                 }
-                self.context.leadership.desk().lease = None;
+                self.context.leadership.inner().lease = None;
                 self.update_role();
             }
             // It is told again: somebody else may have taken the slot, or the store been restored.
@@ -223,7 +225,7 @@ impl Election {
     /// Sees to it that nobody takes this router for the leader when its lease may have run out.
     async fn expire(&self) {
         loop {
-            let until = self.context.leadership.desk().valid_until;
+            let until = self.context.leadership.inner().valid_until;
             let now = Instant::now();
             match until {
                 Some(until) if until > now => tokio::time::sleep(until - now).await,
@@ -237,7 +239,7 @@ impl Election {
         }
     }
 
-    /// Takes the office whenever nobody has it; returns when this router's registration is gone.
+    /// Takes the leadership whenever nobody has it; returns when this router's registration is gone.
     async fn campaign(&self, lease: LeaseId) {
         loop {
             let changed = self.context.leadership.changed.notified();
@@ -245,20 +247,20 @@ impl Election {
             // From here on no change is missed.
             changed.as_mut().enable();
             let (seated, vacant) = {
-                let desk = self.context.leadership.desk();
+                let inner = self.context.leadership.inner();
                 let there = |seat: &Seat| {
-                    let kept = desk.presence.routers.get(&seat.slot);
+                    let kept = inner.presence.routers.get(&seat.slot);
                     kept.is_some_and(|kept| kept.value.id == self.context.leadership.id)
                 };
-                let vacant = desk.presence.leader.is_none() && !desk.resigned;
-                (desk.seat.filter(there), vacant)
+                let vacant = inner.presence.leader.is_none() && !inner.resigned;
+                (inner.seat.filter(there), vacant)
             };
             let Some(seat) = seated else { return };
             if !vacant {
                 changed.await;
                 continue;
             }
-            match self.take_office(seat, lease).await {
+            match self.take_leadership(seat, lease).await {
                 Ok(true) => {}
                 // Another one was faster, or the store does not answer: the watch tells.
                 Ok(false) | Err(_) => tokio::select! {
@@ -269,7 +271,7 @@ impl Election {
         }
     }
 
-    async fn take_office(&self, seat: Seat, lease: LeaseId) -> Result<bool, meta::Error> {
+    async fn take_leadership(&self, seat: Seat, lease: LeaseId) -> Result<bool, meta::Error> {
         let record = json(&LeaderRecord {
             slot: seat.slot,
             id: self.context.leadership.id.clone(),
@@ -284,24 +286,24 @@ impl Election {
             return Ok(false);
         };
         {
-            let mut desk = self.context.leadership.desk();
-            desk.elected = Some((number, lease));
-            desk.presence.take(LEADER, Some(&record), number);
+            let mut inner = self.context.leadership.inner();
+            inner.elected = Some((number, lease));
+            inner.presence.take(LEADER, Some(&record), number);
         }
         self.presence_changed();
         Ok(true)
     }
 
-    /// Gives the office up and does not want it again: for a router that is about to end. Another one
+    /// Gives the leadership up and does not want it again: for a router that is about to end. Another one
     /// leads a moment later. What was begun ends by its own or is taken up by the next leader.
     pub async fn resign(&self) -> Result<(), CommandError> {
         if self.context.leadership.alone {
             return Ok(());
         }
         let number = {
-            let mut desk = self.context.leadership.desk();
-            let number = desk.leads(&self.context.leadership.id, Instant::now());
-            desk.resigned = true;
+            let mut inner = self.context.leadership.inner();
+            let number = inner.leads(&self.context.leadership.id, Instant::now());
+            inner.resigned = true;
             number
         };
         self.presence_changed();
@@ -325,13 +327,13 @@ impl Election {
     /// Takes back what [`Control::retire`] gave away: the other process has ended.
     pub fn resume(&self) {
         self.context.leadership.retired.store(false, Relaxed);
-        self.context.leadership.desk().resigned = false;
+        self.context.leadership.inner().resigned = false;
         self.presence_changed();
     }
 
     /// The last that the others hear of this router: it is gone at once.
     pub(crate) async fn say_farewell(&self) {
-        let lease = self.context.leadership.desk().lease.take();
+        let lease = self.context.leadership.inner().lease.take();
         if let Some(lease) = lease {
             // Otherwise it runs out.
             let _ = tokio::time::timeout(FAREWELL, lease.revoke()).await;

@@ -162,7 +162,8 @@ impl Probes {
                 self.heard(id);
                 if let Some(read_only) = *read_only {
                     let server = ServerId(id);
-                    self.context.tell_of(id, Event::Beat { server, read_only });
+                    self.context
+                        .tell_of(id, Event::Heartbeat { server, read_only });
                 }
             }
             Err(_) => self.doubt(id, Sign::Broken),

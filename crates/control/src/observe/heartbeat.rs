@@ -1,9 +1,9 @@
 //! The pulse of each group: how far its servers' data reach, and how far replicas are behind.
 //!
-//! A pulse knows moments and the positions that the primary had at them: [`Beat`]s. Some come from
+//! A pulse knows moments and the positions that the primary had at them: [`PositionSample`]s. Some come from
 //! heartbeats, rows that this router writes so that the primary's position moves even when nobody
 //! else writes; the others from looking at the primary while sessions want to know more. Beside each
-//! replica stands a follower that waits, on the server, until the first beat which it lacks is there.
+//! replica stands a follower that waits, on the server, until the first heartbeat which it lacks is there.
 //! So a lag is the time between two events seen by one clock, this router's.
 
 use std::collections::{HashMap, VecDeque};
@@ -22,8 +22,8 @@ use crate::context::Context;
 use crate::links::Links;
 use catalog::record::ServerRecord;
 
-/// Beats that no replica has reached yet are kept up to this number; then the older half is thinned.
-const BEATS_MAX: usize = 4096;
+/// Heartbeats that no replica has reached yet are kept up to this number; then the older half is thinned.
+const HEARTBEATS_MAX: usize = 4096;
 
 /// A follower waits so long on its server before it looks again.
 const FOLLOW_MS: u64 = 1000;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LOOK_EVERY_US_MIN: u64 = 10_000;
 
 /// A write of a heartbeat may wait for a replica's acknowledgement, and those wait for ever.
-const BEAT_TIMEOUT_MS: u64 = engine::replication::ACK_WAIT_FOREVER_MS;
+const HEARTBEAT_TIMEOUT_MS: u64 = engine::replication::ACK_WAIT_FOREVER_MS;
 
 /// What a write says when the disk takes no more: ER_DISK_FULL, ER_RECORD_FILE_FULL,
 /// ER_ERROR_ON_WRITE, ER_BINLOG_LOGGING_IMPOSSIBLE.
@@ -44,65 +44,65 @@ const DISK_FAILS: [u16; 4] = [1021, 1114, 3, 1598];
 /// Everything that was committed before `asked_us` is in `position`, which the primary had at
 /// `seen_us` at the latest.
 #[derive(Clone, Debug)]
-struct Beat {
+struct PositionSample {
     asked_us: u64,
     seen_us: u64,
     position: Position,
 }
 
-/// The beats of one group, the oldest first; followers are woken by each new one.
-struct Beats {
-    kept: Mutex<VecDeque<Arc<Beat>>>,
+/// The heartbeats of one group, the oldest first; followers are woken by each new one.
+struct PositionSamples {
+    kept: Mutex<VecDeque<Arc<PositionSample>>>,
     newest: watch::Sender<u64>,
 }
 
-impl Beats {
-    fn new() -> Beats {
-        Beats {
+impl PositionSamples {
+    fn new() -> PositionSamples {
+        PositionSamples {
             kept: Mutex::default(),
             newest: watch::Sender::new(0),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Beat>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<PositionSample>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, beat: Beat) {
-        let asked_us = beat.asked_us;
+    fn push(&self, heartbeat: PositionSample) {
+        let asked_us = heartbeat.asked_us;
         let mut kept = self.lock();
-        if kept.len() >= BEATS_MAX {
+        if kept.len() >= HEARTBEATS_MAX {
             let mut at = 0;
             kept.retain(|_| {
                 at += 1;
-                at > BEATS_MAX / 2 || at % 2 == 0
+                at > HEARTBEATS_MAX / 2 || at % 2 == 0
             });
         }
         // A heartbeat that waited long ends behind looks that began later.
         let at = kept.partition_point(|known| known.asked_us <= asked_us);
-        kept.insert(at, Arc::new(beat));
+        kept.insert(at, Arc::new(heartbeat));
         drop(kept);
         self.newest.send_replace(asked_us);
     }
 
-    /// The first beat after this moment.
-    fn after(&self, asked_us: u64) -> Option<Arc<Beat>> {
+    /// The first heartbeat after this moment.
+    fn after(&self, asked_us: u64) -> Option<Arc<PositionSample>> {
         let kept = self.lock();
-        let at = kept.partition_point(|beat| beat.asked_us <= asked_us);
+        let at = kept.partition_point(|heartbeat| heartbeat.asked_us <= asked_us);
         kept.get(at).cloned()
     }
 
-    /// The last beat that a server with this position has.
-    fn reached(&self, position: &Position) -> Option<Arc<Beat>> {
+    /// The last heartbeat that a server with this position has.
+    fn reached(&self, position: &Position) -> Option<Arc<PositionSample>> {
         let kept = self.lock();
-        let have = kept.partition_point(|beat| position.covers(&beat.position));
+        let have = kept.partition_point(|heartbeat| position.covers(&heartbeat.position));
         have.checked_sub(1).and_then(|at| kept.get(at).cloned())
     }
 
     /// Forgets what every replica has had for long.
     fn forget_before(&self, asked_us: u64) {
         let mut kept = self.lock();
-        let have = kept.partition_point(|beat| beat.asked_us < asked_us);
+        let have = kept.partition_point(|heartbeat| heartbeat.asked_us < asked_us);
         kept.drain(..have.saturating_sub(1));
     }
 }
@@ -140,7 +140,7 @@ impl Heartbeats {
 impl Heartbeats {
     /// Measures one group for as long as the farm has it.
     pub(crate) async fn feel_pulse(self: Arc<Self>, group: String) {
-        let beats = Arc::new(Beats::new());
+        let samples = Arc::new(PositionSamples::new());
         let mut tasks = JoinSet::new();
         let mut followers: HashMap<u32, (Place, AbortHandle)> = HashMap::new();
         let mut pulse = Pulse::default();
@@ -165,13 +165,13 @@ impl Heartbeats {
             });
             for place in &members.replicas {
                 followers.entry(place.id).or_insert_with(|| {
-                    let follow = Arc::clone(&self).follow(place.clone(), Arc::clone(&beats));
+                    let follow = Arc::clone(&self).follow(place.clone(), Arc::clone(&samples));
                     (place.clone(), tasks.spawn(follow))
                 });
             }
-            let pause = self.beat(&mut pulse, &members, &beats).await;
+            let pause = self.heartbeat(&mut pulse, &members, &samples).await;
             let oldest = self.oldest_complete(&members);
-            beats.forget_before(oldest);
+            samples.forget_before(oldest);
             tokio::time::sleep(pause).await;
         }
     }
@@ -186,11 +186,11 @@ impl Heartbeats {
     }
 
     /// Does what is due now; returns the time until the next look.
-    async fn beat(
+    async fn heartbeat(
         self: &Arc<Self>,
         pulse: &mut Pulse,
         members: &Members,
-        beats: &Arc<Beats>,
+        samples: &Arc<PositionSamples>,
     ) -> Duration {
         if pulse.primary.as_ref() != Some(&members.primary) {
             *pulse = Pulse::default();
@@ -209,7 +209,7 @@ impl Heartbeats {
                 Some(done) => done.await.ok().flatten(),
                 None => None,
             };
-            let write = Arc::clone(self).write(members.primary.clone(), link, Arc::clone(beats));
+            let write = Arc::clone(self).write(members.primary.clone(), link, Arc::clone(samples));
             pulse.writing = Some(tokio::spawn(write));
             // A heartbeat is a look, too.
             pulse.next_look_us = now_us + self.look_every_us(now_us).unwrap_or(write_us);
@@ -221,7 +221,7 @@ impl Heartbeats {
         pulse.next_look_us = pulse.next_look_us.min(now_us + every_us);
         if now_us >= pulse.next_look_us {
             pulse.next_look_us = now_us + every_us;
-            if self.look(pulse, members, beats).await.is_none() {
+            if self.look(pulse, members, samples).await.is_none() {
                 return PAUSE;
             }
         }
@@ -252,7 +252,12 @@ impl Heartbeats {
     }
 
     /// Asks the primary for its position.
-    async fn look(&self, pulse: &mut Pulse, members: &Members, beats: &Beats) -> Option<()> {
+    async fn look(
+        &self,
+        pulse: &mut Pulse,
+        members: &Members,
+        samples: &PositionSamples,
+    ) -> Option<()> {
         let timeout_ms = self.context.settings().probe_timeout_ms;
         let place = &members.primary;
         let link = self.links.link(pulse.link.take(), place.at.clone());
@@ -260,25 +265,25 @@ impl Heartbeats {
         let asked_us = self.context.now_us();
         let position = engine::heartbeat::position(&mut link, timeout_ms);
         let position = position.await.ok()?;
-        self.beat_at(place, asked_us, position, beats);
+        self.heartbeat_at(place, asked_us, position, samples);
         pulse.link = Some(link);
         Some(())
     }
 
-    /// Writes one heartbeat and makes a beat of it.
+    /// Writes one heartbeat and makes a sample of it.
     async fn write(
         self: Arc<Self>,
         place: Place,
         link: Option<Link>,
-        beats: Arc<Beats>,
+        samples: Arc<PositionSamples>,
     ) -> Option<Link> {
         let mut link = self.links.link(link, place.at.clone()).await.ok()?;
-        let router = self.beats_as();
+        let router = self.heartbeats_as();
         let asked_us = self.context.now_us();
-        match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
+        match engine::heartbeat::heartbeat(&mut link, &router, HEARTBEAT_TIMEOUT_MS).await {
             Ok(position) => {
                 self.wrote(place.id);
-                self.beat_at(&place, asked_us, position, &beats);
+                self.heartbeat_at(&place, asked_us, position, &samples);
                 Some(link)
             }
             Err(error) => {
@@ -292,7 +297,7 @@ impl Heartbeats {
     }
 
     /// The name of this router's row. Routers do not wait for each other's locks.
-    fn beats_as(&self) -> String {
+    fn heartbeats_as(&self) -> String {
         let farm = self.context.state().records.farm_id.clone();
         match self.context.leadership.role().slot {
             0 => farm,
@@ -301,7 +306,13 @@ impl Heartbeats {
     }
 
     /// The primary has this position, and was asked at this moment.
-    fn beat_at(&self, place: &Place, asked_us: u64, position: Position, beats: &Beats) {
+    fn heartbeat_at(
+        &self,
+        place: &Place,
+        asked_us: u64,
+        position: Position,
+        samples: &PositionSamples,
+    ) {
         self.context
             .freshness(place.id)
             .learn(position.clone(), asked_us);
@@ -316,7 +327,7 @@ impl Heartbeats {
             };
             self.context.tell_of(place.id, executed);
         }
-        beats.push(Beat {
+        samples.push(PositionSample {
             asked_us,
             seen_us: self.context.now_us(),
             position,
@@ -324,19 +335,19 @@ impl Heartbeats {
     }
 
     /// Stands beside one replica and says how far it has come.
-    async fn follow(self: Arc<Self>, place: Place, beats: Arc<Beats>) {
+    async fn follow(self: Arc<Self>, place: Place, samples: Arc<PositionSamples>) {
         let fresh = self.context.freshness(place.id);
-        let mut newest = beats.newest.subscribe();
+        let mut newest = samples.newest.subscribe();
         let mut link = None;
         loop {
-            let Some(target) = beats.after(fresh.complete_us()) else {
+            let Some(target) = samples.after(fresh.complete_us()) else {
                 if newest.changed().await.is_err() {
                     return;
                 }
                 continue;
             };
             if self
-                .follow_to(&place, &mut link, &fresh, &target, &beats)
+                .follow_to(&place, &mut link, &fresh, &target, &samples)
                 .await
                 .is_none()
             {
@@ -352,8 +363,8 @@ impl Heartbeats {
         place: &Place,
         link: &mut Option<Link>,
         fresh: &Freshness,
-        target: &Beat,
-        beats: &Beats,
+        target: &PositionSample,
+        samples: &PositionSamples,
     ) -> Option<()> {
         let timeout_ms = self.context.settings().probe_timeout_ms;
         let open = self.links.link(link.take(), place.at.clone());
@@ -365,7 +376,7 @@ impl Heartbeats {
         let now_us = self.context.now_us();
         // It was asked while it waited; the answer is at least as new as the question.
         fresh.learn(position.clone(), asked_us);
-        match beats.reached(&position) {
+        match samples.reached(&position) {
             Some(last) if last.asked_us >= target.asked_us => {
                 fresh.complete(last.asked_us);
                 fresh.set_lag_us(Some(now_us.saturating_sub(last.seen_us)));
@@ -462,8 +473,8 @@ mod tests {
         Position::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a position")
     }
 
-    fn beat(moment_us: u64, sequence: u64) -> Beat {
-        Beat {
+    fn heartbeat(moment_us: u64, sequence: u64) -> PositionSample {
+        PositionSample {
             asked_us: moment_us,
             seen_us: moment_us + 1,
             position: at(sequence),
@@ -471,30 +482,41 @@ mod tests {
     }
 
     #[test]
-    fn beats_say_what_a_position_has_and_what_it_lacks() {
-        let beats = Beats::new();
+    fn heartbeats_say_what_a_position_has_and_what_it_lacks() {
+        let samples = PositionSamples::new();
         for (moment_us, sequence) in [(10, 1), (20, 1), (30, 4), (50, 6)] {
-            beats.push(beat(moment_us, sequence));
+            samples.push(heartbeat(moment_us, sequence));
         }
         // A heartbeat that waited is put where it began.
-        beats.push(beat(40, 5));
-        let reached = |sequence| beats.reached(&at(sequence)).map(|beat| beat.asked_us);
+        samples.push(heartbeat(40, 5));
+        let reached = |sequence| {
+            samples
+                .reached(&at(sequence))
+                .map(|heartbeat| heartbeat.asked_us)
+        };
         assert_eq!(reached(0), None);
         assert_eq!(reached(1), Some(20));
         assert_eq!(reached(5), Some(40));
         assert_eq!(reached(9), Some(50));
-        let after = |moment_us| beats.after(moment_us).map(|beat| beat.asked_us);
+        let after = |moment_us| samples.after(moment_us).map(|heartbeat| heartbeat.asked_us);
         assert_eq!((after(0), after(20), after(50)), (Some(10), Some(30), None));
-        beats.forget_before(30);
+        samples.forget_before(30);
         assert_eq!(after(0), Some(20), "one that is reached stays");
     }
 
     #[test]
-    fn beats_are_thinned_and_never_too_many() {
-        let beats = Beats::new();
-        (1..20_000).for_each(|n| beats.push(beat(n, n)));
-        assert!(beats.lock().len() <= BEATS_MAX);
-        assert_eq!(beats.reached(&at(19_999)).map(|b| b.asked_us), Some(19_999));
-        assert!(beats.after(0).is_some_and(|first| first.asked_us < 19_000));
+    fn heartbeats_are_thinned_and_never_too_many() {
+        let samples = PositionSamples::new();
+        (1..20_000).for_each(|n| samples.push(heartbeat(n, n)));
+        assert!(samples.lock().len() <= HEARTBEATS_MAX);
+        assert_eq!(
+            samples.reached(&at(19_999)).map(|b| b.asked_us),
+            Some(19_999)
+        );
+        assert!(
+            samples
+                .after(0)
+                .is_some_and(|first| first.asked_us < 19_000)
+        );
     }
 }

@@ -27,7 +27,7 @@ impl Resharding {
         };
         let open = self
             .background
-            .aside(move |sessions| sessions.stints_before(since));
+            .aside(move |sessions| sessions.units_of_work_before(since));
         open.await == Ok(Some(0))
     }
 
@@ -67,7 +67,7 @@ impl Resharding {
         if self.context.leadership.is_alone() {
             return None;
         }
-        if !self.context.leadership.role().strays.is_empty() {
+        if !self.context.leadership.role().expired_routers.is_empty() {
             return Some("a router that has left without being seen to be gone".to_owned());
         }
         let others = self.election.roster().others.clone();
@@ -103,7 +103,7 @@ impl Resharding {
         }
         let timeout_ms = self.context.settings().step_timeout_ms;
         let mut target = self.sharding.ask_group(&record.to).await?;
-        let wanted = heartbeat::beat(&mut target, "move", timeout_ms).await?;
+        let wanted = heartbeat::heartbeat(&mut target, "move", timeout_ms).await?;
         for replica in self.replicas_of(&record.to) {
             let mut link = Link::open(&replica, timeout_ms).await?;
             while !heartbeat::position(&mut link, timeout_ms)

@@ -22,9 +22,9 @@ impl Control {
             )*};
         }
         start! {
-            follower.follow_store rejoin.rejoin_when_needed election.hold_office
+            follower.follow_store rejoin.rejoin_when_needed election.hold_leadership
             election.attend_routers permits.return_permits client_writes.exchange_writes
-            txn_recovery.recover_crossings txn_recovery.keep_gates sharding.read_tables
+            txn_recovery.recover_dist_txns txn_recovery.keep_barriers sharding.read_tables
             reshard.tend_moves
         }
     }

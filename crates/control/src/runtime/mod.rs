@@ -31,7 +31,7 @@ use crate::provision::jobs::{Job, Jobs, State as JobState};
 use crate::runtime::parts::Parts;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::txn_recovery::Crossings;
+use crate::txn_recovery::DistTxns;
 use catalog::Error;
 use catalog::Secret;
 use catalog::command::{Call, CommandError, Table};
@@ -81,8 +81,8 @@ impl Control {
     ) -> Result<Arc<Control>, Error> {
         let records = Records::load(&*store, &identity::fresh()?).await?;
         let (commander, queues) = Commander::new(settings.membership.is_some());
-        let crossings = commander.crossings();
-        crossings.keep_key(records.secret.reveal(), &records.farm_id);
+        let dist_txns = commander.dist_txns();
+        dist_txns.keep_key(records.secret.reveal(), &records.farm_id);
         let alone = settings.membership.is_none();
         let leadership = Leadership::new(identity::uuid()?, alone);
         let context = Context::new(store, published, sessions, settings, records, leadership);
@@ -194,7 +194,7 @@ impl Control {
             Request::Permit(account, limit, reply) => {
                 reply(self.parts.permits.permit(&account, limit).await)
             }
-            Request::Crossing(asked) => self.parts.txn_recovery.answer_session(asked).await,
+            Request::DistTxn(asked) => self.parts.txn_recovery.answer_session(asked).await,
             Request::Ids(wanted, reply) => reply(self.parts.sequences.take_ids(&wanted).await),
         }
     }
@@ -222,7 +222,7 @@ impl Control {
 
     /// What was counted since the start.
     pub fn counters(&self) -> Counters {
-        let (tally, crossings) = (&self.context.tally, self.commander.crossings());
+        let (tally, dist_txns) = (&self.context.tally, self.commander.dist_txns());
         Counters {
             events: self.context.event_counts(),
             commands: tally.commands.load(Relaxed),
@@ -231,9 +231,9 @@ impl Control {
             probes_failed: tally.probes_failed.load(Relaxed),
             failovers: tally.failovers(),
             last_pause_us: tally.last_pause_us.load(Relaxed),
-            recovered: crossings.ended(),
-            in_doubt: crossings.shown().len(),
-            foreign_decisions: crossings.foreign(),
+            recovered: dist_txns.ended(),
+            in_doubt: dist_txns.shown().len(),
+            foreign_decisions: dist_txns.foreign(),
         }
     }
 
@@ -335,8 +335,8 @@ impl Control {
     }
 
     /// Transactions over several groups, for sessions.
-    pub fn crossings(&self) -> &Crossings {
-        self.commander.crossings()
+    pub fn dist_txns(&self) -> &DistTxns {
+        self.commander.dist_txns()
     }
 
     /// Probes every server now instead of at its next turn.

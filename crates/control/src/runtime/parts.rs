@@ -68,12 +68,12 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn new(context: &Arc<Context>, commander: &Commander, jobs: &Arc<Jobs>) -> Parts {
-        let crossings = commander.crossings();
+        let dist_txns = commander.dist_txns();
         let links = Arc::new(Links::new(context));
         let background = Arc::new(Background::new(context));
         let own_account = Arc::new(OwnAccount::new(context, &links, &context.privileges));
         let accounts = Arc::new(AccountsReader::new(context, &links));
-        let election = Arc::new(Election::new(context, commander.clone(), crossings));
+        let election = Arc::new(Election::new(context, commander.clone(), dist_txns));
         let peers = Arc::new(PeerRouters::new(context, &background, &election));
         let permits = Arc::new(PermitShares::new(
             context,
@@ -86,7 +86,7 @@ impl Parts {
         let probes = Arc::new(Probes::new(context, &links, &own_account));
         let heartbeats = Arc::new(Heartbeats::new(context, &links));
         let lost_writes = Arc::new(LostWrites::new(context, &links));
-        let txn_recovery = Arc::new(TxnRecovery::new(context, &links, crossings));
+        let txn_recovery = Arc::new(TxnRecovery::new(context, &links, dist_txns));
         let sequences = Arc::new(Sequences::new(context, &links, &txn_recovery));
         let row_cache_feed = Arc::new(RowCacheFeed::new(context, &links));
         let provision = Arc::new(Provision::new(
@@ -145,22 +145,10 @@ impl Parts {
         commander: &Commander,
         jobs: &Arc<Jobs>,
     ) -> Commands {
-        let crossings = commander.crossings();
+        let dist_txns = commander.dist_txns();
         let config = Arc::new(ConfigCommands::new(context, &self.links));
         let dumps = Arc::new(DumpCommands::new(context));
-        let import = Import::new(
-            context,
-            &self.links,
-            &self.accounts,
-            &self.probes,
-            &self.provision,
-        );
-        let groups = Arc::new(GroupCommands::new(
-            context,
-            &self.links,
-            &self.provision,
-            import,
-        ));
+        let groups = Arc::new(self.group_commands(context));
         let inspect = Arc::new(InspectCommands::new(
             context,
             &self.background,
@@ -181,7 +169,7 @@ impl Parts {
         let transactions = Arc::new(TransactionCommands::new(
             context,
             &self.txn_recovery,
-            crossings,
+            dist_txns,
         ));
         let threats = Arc::new(ThreatCommands::new(
             context,
@@ -210,5 +198,11 @@ impl Parts {
             transactions,
             threats,
         }
+    }
+
+    fn group_commands(&self, context: &Arc<Context>) -> GroupCommands {
+        let (links, provision) = (&self.links, &self.provision);
+        let import = Import::new(context, links, &self.accounts, &self.probes, provision);
+        GroupCommands::new(context, links, provision, import)
     }
 }

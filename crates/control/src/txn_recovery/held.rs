@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::gates::{self, Taking};
+use engine::barriers::{self, Taking};
 use engine::{Prepared, held};
 use farm::Xid;
-use farm::crossing::{Branch, GlobalId, Owned, Verdict};
+use farm::dist_txn::{Branch, GlobalId, Owned, Verdict};
 use farm::{GroupKind, ServerId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ const KEPT_MAX: Duration = Duration::from_secs(2);
 pub(crate) enum OwnAsked {
     /// The groups where a prepared one has this name.
     Find(Xid, Found),
-    /// The gate of this group is passed until the answer is dropped. The number chooses a link.
+    /// The commit barrier of this group is passed until the answer is dropped. The number chooses a link.
     Pass(u32, u32, Passed),
     /// One with this name is ended, wherever it is prepared, within so many milliseconds.
     End(Xid, Verdict, u64, Ended),
@@ -36,7 +36,7 @@ pub(crate) enum OwnAsked {
 /// Takes names of groups; on the control thread, must not block.
 pub type Found = Box<dyn FnOnce(Vec<String>) + Send>;
 
-/// Keeps a gate from being taken until it is dropped.
+/// Keeps a commit barrier from being taken until it is dropped.
 pub type Pass = Box<dyn Send>;
 
 /// Takes it, or the reason why there is none; as above.
@@ -63,7 +63,7 @@ impl TxnRecovery {
                 let named = lists.into_iter().filter(|(_, it)| it.own.contains(&xid));
                 reply(named.map(|(group, _)| group).collect());
             }
-            OwnAsked::Pass(group, of, reply) => self.pass_gate(group, of, reply).await,
+            OwnAsked::Pass(group, of, reply) => self.pass_barrier(group, of, reply).await,
             OwnAsked::End(xid, verdict, limit_ms, reply) => {
                 reply(self.end_own(&xid, verdict, limit_ms).await);
             }
@@ -92,18 +92,18 @@ impl TxnRecovery {
     }
 
     /// Holds the pass until the session drops it.
-    async fn pass_gate(self: &Arc<Self>, group: u32, of: u32, reply: Passed) {
+    async fn pass_barrier(self: &Arc<Self>, group: u32, of: u32, reply: Passed) {
         let passed = async {
             let (_, server) = self
                 .writable(|it| it.number == group)
                 .ok_or_else(|| format!("{} takes no writes", self.group_of_number(group)))?;
-            let of = usize::try_from(of).unwrap_or(0) % self.crossings.passes.len();
+            let of = usize::try_from(of).unwrap_or(0) % self.dist_txns.passes.len();
             let lent = self
                 .links
-                .lend_from(&self.crossings.passes[of], server.0)
+                .lend_from(&self.dist_txns.passes[of], server.0)
                 .await;
             let mut link = lent.map_err(|error| error.to_string())?;
-            match gates::pass(&mut link, self.context.settings().step_timeout_ms).await {
+            match barriers::pass(&mut link, self.context.settings().step_timeout_ms).await {
                 Ok(Taking::Held) => Ok(link),
                 Ok(Taking::Busy) => Err("a snapshot over all groups is being opened".to_owned()),
                 Err(error) => Err(error.to_string()),
@@ -116,9 +116,10 @@ impl TxnRecovery {
                 reply(Ok(Box::new(keep)));
                 // Dropped is all that it ever is.
                 let _ = dropped.await;
-                let gone = gates::let_go(&mut link, self.context.settings().step_timeout_ms).await;
+                let gone =
+                    barriers::let_go(&mut link, self.context.settings().step_timeout_ms).await;
                 if let Err(error) = link.keep(gone) {
-                    tracing::debug!(%error, "a gate was let go with its connection");
+                    tracing::debug!(%error, "a commit barrier was let go with its connection");
                 }
             }
         }
@@ -174,7 +175,7 @@ impl TxnRecovery {
     ) -> Result<bool, String> {
         let text = |error: engine::Error| error.to_string();
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let (decider, server) = self
+        let (coordinator, server) = self
             .writable(|it| *it.name == *group)
             .ok_or_else(|| format!("group {group} has no primary that takes writes"))?;
         let id = self.name_of(server, xid).await?;
@@ -183,18 +184,18 @@ impl TxnRecovery {
         if let (Some(id), Verdict::Commit) = (id, verdict) {
             let (tell, told) = oneshot::channel();
             let recovery = Arc::clone(self);
-            let number = decider.number;
+            let number = coordinator.number;
             let reply: Passed = Box::new(move |passed| {
                 // Nobody waits any more: it is dropped.
                 let _ = tell.send(passed);
             });
-            tokio::spawn(async move { recovery.pass_gate(number, id.sequence, reply).await });
+            tokio::spawn(async move { recovery.pass_barrier(number, id.sequence, reply).await });
             let gone = || Err("the control plane ends".to_owned());
             pass = Some(told.await.unwrap_or_else(|_| gone())?);
         }
         let mut link = self.take_link(xid, server).await?;
         let ended = held::end(&mut link, xid, verdict, timeout_ms).await;
-        let safe = ended != Ok(true) || self.is_safe(&decider, &mut link).await;
+        let safe = ended != Ok(true) || self.is_safe(&coordinator, &mut link).await;
         let ended = link.keep(ended).map_err(text)?;
         drop(pass);
         if !ended {
@@ -228,16 +229,16 @@ impl TxnRecovery {
             return;
         }
         for (group, branch) in &branches {
-            self.crossings.show(group, *branch);
+            self.dist_txns.show(group, *branch);
         }
-        self.crossings.order(Order {
+        self.dist_txns.order(Order {
             id,
             verdict: Some(verdict),
             by_force: false,
             branches,
         });
         // What takes longer is in the hands of recovery.
-        while self.crossings.shown().contains_key(&id) && Instant::now() < until {
+        while self.dist_txns.shown().contains_key(&id) && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -281,25 +282,25 @@ impl TxnRecovery {
             % LINKS;
         let lent = self
             .links
-            .lend_from(&self.crossings.links[of], server.0)
+            .lend_from(&self.dist_txns.links[of], server.0)
             .await;
         lent.map_err(|error| error.to_string())
     }
 
     /// Of the listed transactions of clients those that their clients may still end: nobody else may.
-    /// Where a decider does not say, all of them.
+    /// Where a coordinator group does not say, all of them.
     pub(super) async fn held(&self, lists: &[(String, Prepared)]) -> HashSet<GlobalId> {
         let ours = lists.iter().flat_map(|(_, list)| &list.ours);
-        let mut by_decider: HashMap<u32, HashSet<GlobalId>> = HashMap::new();
+        let mut by_coordinator: HashMap<u32, HashSet<GlobalId>> = HashMap::new();
         for branch in ours.filter(|branch| branch.id.is_of_client()) {
-            if !self.crossings.is_undertaken(&branch.id) {
-                let of_decider = by_decider.entry(branch.id.decider).or_default();
-                of_decider.insert(branch.id);
+            if !self.dist_txns.is_undertaken(&branch.id) {
+                let of_coordinator = by_coordinator.entry(branch.id.coordinator).or_default();
+                of_coordinator.insert(branch.id);
             }
         }
         let mut all = HashSet::new();
-        for (decider, ids) in by_decider {
-            match self.held_at(decider, &ids).await {
+        for (coordinator, ids) in by_coordinator {
+            match self.held_at(coordinator, &ids).await {
                 Ok(held) => {
                     for (id, xid) in held {
                         all.insert(id);
@@ -323,16 +324,18 @@ impl TxnRecovery {
 
     async fn held_at(
         &self,
-        decider: u32,
+        coordinator: u32,
         ids: &HashSet<GlobalId>,
     ) -> Result<HashMap<GlobalId, Xid>, String> {
-        let (_, server) = self.writable(|it| it.number == decider).ok_or_else(|| {
-            let named = self.group_of_number(decider);
-            format!("its decider, {named}, has no primary that takes writes")
-        })?;
+        let (_, server) = self
+            .writable(|it| it.number == coordinator)
+            .ok_or_else(|| {
+                let named = self.group_of_number(coordinator);
+                format!("its coordinator group, {named}, has no primary that takes writes")
+            })?;
         let ids: Vec<GlobalId> = ids.iter().copied().collect();
         let text = |error: engine::Error| error.to_string();
-        let links = &self.crossings.links[0];
+        let links = &self.dist_txns.links[0];
         let mut link = self.links.lend_from(links, server.0).await.map_err(text)?;
         let held = held::held(&mut link, &ids, self.context.settings().step_timeout_ms).await;
         link.keep(held).map_err(text)
@@ -343,7 +346,7 @@ impl TxnRecovery {
         if !id.is_of_client() {
             return false;
         }
-        let held = self.held_at(id.decider, &HashSet::from([*id])).await;
+        let held = self.held_at(id.coordinator, &HashSet::from([*id])).await;
         held.map_or(true, |held| held.contains_key(id))
     }
 }

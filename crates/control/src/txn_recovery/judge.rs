@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::decisions::{self, Bar};
 use engine::replication::ACK_WAIT_FOREVER_MS;
 use engine::{Error, Link, binlog, heartbeat};
-use farm::crossing::{Branch, GlobalId, Verdict};
+use farm::dist_txn::{Branch, GlobalId, Verdict};
 use farm::{Acks, Group, ServerId, Status};
 use faults::{Plant, Point};
 use machines::xa::Seat;
@@ -114,7 +114,7 @@ impl TxnRecovery {
 
     async fn act(self: &Arc<Self>, action: Action, case: &mut Case) -> Option<Event> {
         Some(match action {
-            Action::Look => match self.at_decider(&case.id, Task::Look).await {
+            Action::Look => match self.at_coordinator(&case.id, Task::Look).await {
                 Ok(row) => row,
                 Err(why) => self.waits(&case.id, why),
             },
@@ -123,7 +123,7 @@ impl TxnRecovery {
                 case.held = true;
                 return None;
             }
-            Action::Bar => match self.at_decider(&case.id, Task::Bar).await {
+            Action::Bar => match self.at_coordinator(&case.id, Task::Bar).await {
                 Ok(row) => row,
                 Err(why) => self.waits(&case.id, why),
             },
@@ -192,13 +192,13 @@ impl TxnRecovery {
             .happened(event::Event::now("transaction_stuck", group, detail));
     }
 
-    /// Reads the decider's row, or bars the transaction. An error is why nobody can say now.
-    pub(crate) async fn at_decider(&self, id: &GlobalId, task: Task) -> Result<Event, String> {
+    /// Reads the coordinator group's row, or bars the transaction. An error is why nobody can say now.
+    pub(crate) async fn at_coordinator(&self, id: &GlobalId, task: Task) -> Result<Event, String> {
         let (group, server) = self
-            .writable(|group| group.number == id.decider)
+            .writable(|group| group.number == id.coordinator)
             .ok_or_else(|| {
-                let named = self.group_of_number(id.decider);
-                format!("its decider, {named}, has no primary that takes writes")
+                let named = self.group_of_number(id.coordinator);
+                format!("its coordinator group, {named}, has no primary that takes writes")
             })?;
         let mut link = self.link_for(id, server).await?;
         let timeout_ms = self.context.settings().step_timeout_ms;
@@ -211,7 +211,7 @@ impl TxnRecovery {
                 Task::Bar if Plant::ForgetsTombstone.is_made() => Event::Barred,
                 Task::Look => Event::Row(decisions::look(&mut link, id, timeout_ms).await?),
                 Task::Bar => {
-                    match decisions::bar(&mut link, id, self.crossings.key(), timeout_ms).await? {
+                    match decisions::bar(&mut link, id, self.dist_txns.key(), timeout_ms).await? {
                         Bar::Stands => Event::Barred,
                         Bar::Taken => Event::Taken,
                         Bar::Open => Event::Open,
@@ -232,7 +232,7 @@ impl TxnRecovery {
                 "no replica of group {} has the decision yet",
                 group.name
             )),
-            Event::Open => Err("its decider's transaction is still open".to_owned()),
+            Event::Open => Err("its coordinator group's transaction is still open".to_owned()),
             event => Ok(event),
         }
     }
@@ -302,7 +302,7 @@ impl TxnRecovery {
     pub(super) async fn link_for(&self, id: &GlobalId, server: ServerId) -> Result<Lent, String> {
         let of = usize::try_from(id.sequence).unwrap_or(0) % LINKS;
         let text = |error: Error| error.to_string();
-        let links = &self.crossings.links[of];
+        let links = &self.dist_txns.links[of];
         let mut link = self.links.lend_from(links, server.0).await.map_err(text)?;
         let timeout_ms = self.context.settings().step_timeout_ms;
         match binlog::takes_writes(&mut link, timeout_ms).await {
@@ -344,7 +344,7 @@ impl TxnRecovery {
     }
 }
 
-/// What the decider is asked for.
+/// What the coordinator group is asked for.
 #[derive(Clone, Copy)]
 pub(crate) enum Task {
     Look,

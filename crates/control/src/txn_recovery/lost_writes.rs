@@ -182,8 +182,8 @@ impl LostWrites {
                     rows.insert_id = insert_id(&mut link, touched, &mut columns, timeout_ms).await;
                 }
             }
-            let (group, mark) = (&lost.group, &lost.mark);
-            tracing::info!(group, mark, ?fate, "a lost write was looked up");
+            let (group, tag) = (&lost.group, &lost.tag);
+            tracing::info!(group, tag, ?fate, "a lost write was looked up");
             fates.push(fate);
         }
         Ok(fates)
@@ -273,31 +273,31 @@ const MUTE: &str = "the binary log has changes without their statements (MySQL k
                     binlog_rows_query_log_events = ON, MariaDB with binlog_annotate_row_events = ON \
                     and, on replicas, replicate_annotate_row_events = ON)";
 
-/// The transactions of a log, to be found by their marks.
+/// The transactions of a log, to be found by their write tags.
 struct Log {
     written: Vec<Written>,
-    by_mark: HashMap<String, Vec<usize>>,
+    by_tag: HashMap<String, Vec<usize>>,
 }
 
 impl Log {
     fn new(written: Vec<Written>) -> Log {
-        let mut by_mark: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut by_tag: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, one) in written.iter().enumerate() {
-            if let Some(mark) = &one.mark {
-                by_mark.entry(mark.clone()).or_default().push(at);
+            if let Some(tag) = &one.tag {
+                by_tag.entry(tag.clone()).or_default().push(at);
             }
         }
-        Log { written, by_mark }
+        Log { written, by_tag }
     }
 
     /// What became of a write, and the tables that it touched.
     fn fate(&self, lost: &LostWrite) -> (Fate, &[binlog::Touched]) {
-        if lost.mark.is_empty() {
-            let why = "its statements carried no mark".to_owned();
+        if lost.tag.is_empty() {
+            let why = "its statements carried no write tag".to_owned();
             return (Fate::Unknown(why), &[]);
         }
         let later = |one: &&Written| is_after(&one.gtid, &lost.after);
-        let marked = self.by_mark.get(&lost.mark).into_iter().flatten();
+        let marked = self.by_tag.get(&lost.tag).into_iter().flatten();
         let Some(one) = marked.map(|at| &self.written[*at]).find(later) else {
             // Few are mute, and each of many lost writes looks at all.
             let mute = self.written.iter().any(|one| one.mute && later(&one));
@@ -326,22 +326,22 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn written(gtid: &str, mark: Option<&str>) -> Written {
+    fn written(gtid: &str, tag: Option<&str>) -> Written {
         Written {
             gtid: gtid.to_owned(),
             tables: Vec::new(),
             counted: true,
-            mark: mark.map(str::to_owned),
+            tag: tag.map(str::to_owned),
             mute: false,
         }
     }
 
-    fn lost(mark: &str, after: &str) -> LostWrite {
+    fn lost(tag: &str, after: &str) -> LostWrite {
         LostWrite {
             group: "g".to_owned(),
             server: ServerId(1),
             thread_id: 9,
-            mark: mark.to_owned(),
+            tag: tag.to_owned(),
             after: after.to_owned(),
             sent_s: 1,
             opened_s: 1,
@@ -362,7 +362,7 @@ mod tests {
             written("0-1-6", Some("b")),
             written("0-1-7", Some("a")),
         ]);
-        let fate = |mark: &str, after: &str| log.fate(&lost(mark, after)).0;
+        let fate = |tag: &str, after: &str| log.fate(&lost(tag, after)).0;
         assert_eq!(gtid(fate("a", "0-1-5")).as_deref(), Some("0-1-7"));
         assert_eq!(gtid(fate("b", "")).as_deref(), Some("0-1-6"));
         assert_eq!(fate("a", "0-1-7"), Fate::Lost);
@@ -399,7 +399,7 @@ mod tests {
             ..written(&mysql("$:8"), None)
         };
         let log = Log::new(vec![written(&mysql("$:7"), Some("a")), mute]);
-        let fate = |mark: &str, after: &str| log.fate(&lost(mark, &mysql(after))).0;
+        let fate = |tag: &str, after: &str| log.fate(&lost(tag, &mysql(after))).0;
         assert_eq!(gtid(fate("a", "$:1-6")).as_deref(), Some(&*mysql("$:7")));
         assert!(matches!(fate("a", "$:1-7"), Fate::Unknown(_)));
         assert_eq!(fate("a", "$:1-8"), Fate::Lost, "it comes before");

@@ -5,13 +5,13 @@
 //! task for each transaction. A branch of a router that may live is left to it for a while; to judge it
 //! dead too early only undoes its transaction, it never tears it. Branches of others are never touched.
 //!
-//! Two routers at once do no harm: the decider's row is the only judge, and each step can be done twice.
+//! Two routers at once do no harm: the coordinator group's row is the only judge, and each step can be done twice.
 
-mod desk;
-mod gates;
+mod barriers;
 mod held;
 mod judge;
 pub(crate) mod lost_writes;
+mod questions;
 mod round;
 pub(crate) mod sequence;
 mod sweep;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use enginesql::seal::Key;
-use farm::crossing::{Branch, GlobalId, Verdict};
+use farm::dist_txn::{Branch, GlobalId, Verdict};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
@@ -30,29 +30,29 @@ use crate::links::Links;
 use crate::links::warm::WarmLinks;
 use catalog::event::Event;
 
-pub(crate) use desk::Asked;
-pub use desk::{Allowed, Settled};
 pub(crate) use held::OwnAsked;
 pub use held::{Ended, Found, Passed};
 pub(crate) use judge::Task;
+pub(crate) use questions::Asked;
+pub use questions::{Allowed, Settled};
 
 /// Ends the transactions over several groups that their routers left behind.
 pub(crate) struct TxnRecovery {
     context: Arc<Context>,
     links: Arc<Links>,
-    crossings: Arc<Crossings>,
+    dist_txns: Arc<DistTxns>,
 }
 
 impl TxnRecovery {
     pub(crate) fn new(
         context: &Arc<Context>,
         links: &Arc<Links>,
-        crossings: &Arc<Crossings>,
+        dist_txns: &Arc<DistTxns>,
     ) -> TxnRecovery {
         TxnRecovery {
             context: Arc::clone(context),
             links: Arc::clone(links),
-            crossings: Arc::clone(crossings),
+            dist_txns: Arc::clone(dist_txns),
         }
     }
 }
@@ -63,7 +63,7 @@ const HANDED_MAX: usize = 4096;
 /// Links to one server that serve recoveries: one waits for another's row, or for a replica.
 pub(super) const LINKS: usize = 4;
 
-/// Links to one server on which gates are passed, each by one commit at a time.
+/// Links to one server on which commit barriers are passed, each by one commit at a time.
 const PASSES: usize = 8;
 
 /// What somebody wants done about one transaction.
@@ -71,7 +71,7 @@ pub(crate) struct Order {
     pub(super) id: GlobalId,
     /// What is known of it.
     pub(super) verdict: Option<Verdict>,
-    /// An operator said what became of it: no decider is asked, whatever runs is given up.
+    /// An operator said what became of it: no coordinator group is asked, whatever runs is given up.
     pub(super) by_force: bool,
     /// Branches that may stand prepared, by the names of their groups.
     pub(super) branches: Vec<(String, Branch)>,
@@ -112,7 +112,7 @@ impl State {
 }
 
 /// What recovery, the sessions and the rest of the router share.
-pub struct Crossings {
+pub struct DistTxns {
     /// This router's place among those of the farm, as it was told last, and when it started.
     slot: AtomicU16,
     started_ms: u64,
@@ -125,26 +125,26 @@ pub struct Crossings {
     shown: Mutex<BTreeMap<GlobalId, Shown>>,
     pub(super) links: [WarmLinks; LINKS],
     orders: mpsc::Sender<Order>,
-    /// Those on which gates are passed.
+    /// Those on which commit barriers are passed.
     passes: [WarmLinks; PASSES],
     /// Taken by the loop.
     queue: tokio::sync::Mutex<mpsc::Receiver<Order>>,
-    /// Those on which gates are held.
-    gates: WarmLinks,
-    holds: mpsc::Sender<gates::Waiting>,
-    /// Taken by the task that holds the gates.
-    waiting: tokio::sync::Mutex<mpsc::Receiver<gates::Waiting>>,
+    /// Those on which commit barriers are held.
+    barriers: WarmLinks,
+    holds: mpsc::Sender<barriers::Waiting>,
+    /// Taken by the task that holds the commit barriers.
+    waiting: tokio::sync::Mutex<mpsc::Receiver<barriers::Waiting>>,
     pub(super) committed: AtomicU64,
     pub(super) rolled_back: AtomicU64,
     /// Rows of nobody that were removed.
     foreign: AtomicU64,
 }
 
-impl Crossings {
-    pub(crate) fn new() -> Crossings {
+impl DistTxns {
+    pub(crate) fn new() -> DistTxns {
         let (orders, queue) = mpsc::channel(HANDED_MAX);
-        let (holds, waiting) = mpsc::channel(gates::WAITING_MAX);
-        Crossings {
+        let (holds, waiting) = mpsc::channel(barriers::WAITING_MAX);
+        DistTxns {
             slot: AtomicU16::new(0),
             started_ms: now_ms(),
             key: OnceLock::new(),
@@ -155,7 +155,7 @@ impl Crossings {
             passes: Default::default(),
             orders,
             queue: tokio::sync::Mutex::new(queue),
-            gates: WarmLinks::default(),
+            barriers: WarmLinks::default(),
             holds,
             waiting: tokio::sync::Mutex::new(waiting),
             committed: AtomicU64::new(0),
@@ -206,7 +206,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Changes what is shown of a transaction.
 pub(super) fn note(recovery: &TxnRecovery, id: &GlobalId, change: impl FnOnce(&mut Shown)) {
-    if let Some(shown) = recovery.crossings.shown().get_mut(id) {
+    if let Some(shown) = recovery.dist_txns.shown().get_mut(id) {
         change(shown);
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{Prepared, decisions};
-use farm::crossing::{Branch, GlobalId, Verdict, farm_number};
+use farm::dist_txn::{Branch, GlobalId, Verdict, farm_number};
 use farm::{Group, GroupKind, ServerId};
 use faults::Chore;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use super::judge::Found;
-use super::{Crossings, Order, Shown, State, lock, note, now_ms};
+use super::{DistTxns, Order, Shown, State, lock, note, now_ms};
 use catalog::event::Event;
 
 /// How often it is looked whether a group has another primary.
@@ -54,8 +54,8 @@ struct Round {
 
 impl TxnRecovery {
     /// Ends what nobody else ends, for as long as the control plane runs.
-    pub(crate) async fn recover_crossings(self: Arc<Self>) {
-        let mut orders = self.crossings.queue.lock().await;
+    pub(crate) async fn recover_dist_txns(self: Arc<Self>) {
+        let mut orders = self.dist_txns.queue.lock().await;
         let mut round = Round::default();
         let mut primaries = Vec::new();
         let mut next = Instant::now();
@@ -143,7 +143,7 @@ impl TxnRecovery {
         let farm = farm_number(&self.context.snapshot_now().farm_id);
         let mut link = self
             .links
-            .lend_from(&self.crossings.links[0], server.0)
+            .lend_from(&self.dist_txns.links[0], server.0)
             .await?;
         let answer =
             engine::prepared(&mut link, farm, self.context.settings().probe_timeout_ms).await;
@@ -162,14 +162,14 @@ impl TxnRecovery {
             }
             let Ok(mut link) = self
                 .links
-                .lend_from(&self.crossings.links[0], server.0)
+                .lend_from(&self.dist_txns.links[0], server.0)
                 .await
             else {
                 continue;
             };
             let farm = farm_number(&self.context.snapshot_now().farm_id);
             let (key, timeout_ms) = (
-                self.crossings.key(),
+                self.dist_txns.key(),
                 self.context.settings().step_timeout_ms,
             );
             let answer = decisions::make(&mut link, farm, key, timeout_ms).await;
@@ -209,11 +209,11 @@ impl TxnRecovery {
         for (group, list) in lists {
             for branch in &list.ours {
                 let seen = round.seen.entry(*branch).or_insert((now, 0));
-                seen.1 = match self.crossings.is_undertaken(&branch.id) {
+                seen.1 = match self.dist_txns.is_undertaken(&branch.id) {
                     true => 0,
                     false => seen.1 + 1,
                 };
-                self.crossings.show(group, *branch);
+                self.dist_txns.show(group, *branch);
                 if held.contains(&branch.id) {
                     // When its client has decided, its router has the first turn.
                     *seen = (now, 0);
@@ -226,7 +226,7 @@ impl TxnRecovery {
             }
         }
         // What its router ended is in doubt no more.
-        self.crossings.shown().retain(|id, shown| {
+        self.dist_txns.shown().retain(|id, shown| {
             shown.branches.retain(|branch, group| {
                 listed.contains(branch) || silent.contains(group) || round.running.contains_key(id)
             });
@@ -245,8 +245,8 @@ impl TxnRecovery {
 
     /// Whether a listed branch is nobody's any more.
     fn is_due(&self, branch: &Branch, seen_for: Duration, looks: u32) -> bool {
-        let (router, own) = (branch.id.router, self.crossings.life());
-        if self.crossings.is_undertaken(&branch.id) {
+        let (router, own) = (branch.id.router, self.dist_txns.life());
+        if self.dist_txns.is_undertaken(&branch.id) {
             // It was named before the router had its slot.
             return false;
         }
@@ -287,7 +287,7 @@ impl TxnRecovery {
     fn start(self: &Arc<Self>, round: &mut Round, order: Order) {
         let (sender, found) = mpsc::channel(BRANCHES_MAX);
         for (group, branch) in order.branches {
-            self.crossings.show(&group, branch);
+            self.dist_txns.show(&group, branch);
             let _ = sender.try_send(Found { group, branch });
         }
         note(self, &order.id, |shown| {
@@ -318,11 +318,11 @@ impl TxnRecovery {
             round.running.remove(&id);
         }
         let Some(verdict) = verdict else { return };
-        self.crossings.shown().remove(&id);
+        self.dist_txns.shown().remove(&id);
         tracing::info!(%id, verdict = verdict.name(), "a transaction over several groups was ended");
         let (at, counter) = match verdict {
-            Verdict::Commit => (0, &self.crossings.committed),
-            Verdict::Abort => (1, &self.crossings.rolled_back),
+            Verdict::Commit => (0, &self.dist_txns.committed),
+            Verdict::Abort => (1, &self.dist_txns.rolled_back),
         };
         counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         round.ended[at] += 1;
@@ -338,7 +338,7 @@ impl TxnRecovery {
     }
 }
 
-impl Crossings {
+impl DistTxns {
     /// Shows a branch that stands prepared, or may.
     pub(super) fn show(&self, group: &str, branch: Branch) {
         let mut shown = lock(&self.shown);

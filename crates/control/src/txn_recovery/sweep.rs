@@ -3,7 +3,7 @@
 //! A row that says commit goes when no group that it names lists a branch of it, what ended them is as
 //! safe as an acknowledged commit, and its router knows what became of it. The second is made sure by
 //! one more commit on each group, behind the list: what a replica has of that, it has of all before.
-//! A row that says abort goes when the decider's connection is gone: nothing can arrive from it then.
+//! A row that says abort goes when the coordinator group's connection is gone: nothing can arrive from it then.
 //!
 //! What counts is how long a row stands, by the clock of the server that has it. The time in an id is its
 //! router's word.
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use engine::decisions::{self, Decision};
 use engine::heartbeat;
-use farm::crossing::{GlobalId, Verdict, farm_number};
+use farm::dist_txn::{GlobalId, Verdict, farm_number};
 use farm::{Group, ServerId};
 use faults::Point;
 
@@ -63,7 +63,7 @@ impl TxnRecovery {
         for _ in 0..PAGES_MAX {
             let mut link = self
                 .links
-                .lend_from(&self.crossings.links[0], server.0)
+                .lend_from(&self.dist_txns.links[0], server.0)
                 .await
                 .map_err(text)?;
             let rows =
@@ -98,12 +98,12 @@ impl TxnRecovery {
         let kept_ms = settings.decisions_kept_ms.saturating_mul(FOREIGN_KEPT);
         let timeout_ms = settings.step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
-        let links = &self.crossings.links[0];
+        let links = &self.dist_txns.links[0];
         let mut link = self.links.lend_from(links, server.0).await.map_err(text)?;
         let removed = decisions::remove_foreign(&mut link, farm, kept_ms, PAGE, timeout_ms).await;
         let removed = link.keep(removed).map_err(text)?;
         if removed > 0 {
-            self.crossings.foreign.fetch_add(removed, Relaxed);
+            self.dist_txns.foreign.fetch_add(removed, Relaxed);
             let detail = format!(
                 "{removed} decisions of group {} were removed that no transaction of this farm made",
                 group.name
@@ -131,11 +131,11 @@ impl TxnRecovery {
     }
 
     async fn is_finished(&self, row: &Decision, listed: &mut Listed) -> bool {
-        let (router, own) = (row.id.router, self.crossings.life());
+        let (router, own) = (row.id.router, self.dist_txns.life());
         // Of a client's own a repeated XA COMMIT asks.
         let mine = router.slot == own.slot && router.started_ms <= own.started_ms;
         let knows = match mine && !row.id.is_of_client() {
-            true => !self.crossings.is_undertaken(&row.id),
+            true => !self.dist_txns.is_undertaken(&row.id),
             // Another router, which may be asking for the row as long as it asks for anything.
             false => row
                 .age_ms
@@ -166,14 +166,14 @@ impl TxnRecovery {
         let list = self.list_group(&group.name).await.ok()??;
         let mut link = self
             .links
-            .lend_from(&self.crossings.links[0], server.0)
+            .lend_from(&self.dist_txns.links[0], server.0)
             .await
             .ok()?;
         let router = self.context.state().records.farm_id.clone();
-        let beat =
-            heartbeat::beat(&mut link, &router, self.context.settings().step_timeout_ms).await;
+        let heartbeat =
+            heartbeat::heartbeat(&mut link, &router, self.context.settings().step_timeout_ms).await;
         let safe = self.is_safe(&group, &mut link).await;
-        link.keep(beat).ok()?;
+        link.keep(heartbeat).ok()?;
         // It was one and the same server all the time.
         let (_, now) = self.writable(|group| group.number == number)?;
         (safe && now == server).then(|| list.ours.iter().map(|branch| branch.id).collect())
@@ -189,7 +189,7 @@ impl TxnRecovery {
         let text = |error: engine::Error| error.to_string();
         let mut link = self
             .links
-            .lend_from(&self.crossings.links[0], server.0)
+            .lend_from(&self.dist_txns.links[0], server.0)
             .await
             .map_err(text)?;
         let age_s = (row.age_ms.unwrap_or(0) / 1000).saturating_sub(ROUNDED_S);

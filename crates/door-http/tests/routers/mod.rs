@@ -27,7 +27,7 @@ pub struct Clients {
 }
 
 impl Sessions for Clients {
-    fn stints_before(&self, _epoch: u64) -> Option<usize> {
+    fn units_of_work_before(&self, _epoch: u64) -> Option<usize> {
         Some(0)
     }
 

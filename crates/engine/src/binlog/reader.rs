@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::link::{Link, Login};
 
 /// So many heartbeats may fail to come.
-const SILENT_BEATS: u32 = 3;
+const SILENT_HEARTBEATS: u32 = 3;
 
 /// Table maps that are kept: those of one statement, which joins no more tables than this.
 const TABLES_MAX: usize = 256;
@@ -175,7 +175,7 @@ impl Reader {
             open: None,
             tables: HashMap::new(),
             place: (String::new(), 0),
-            silence: Duration::from_millis(heartbeat_ms) * SILENT_BEATS,
+            silence: Duration::from_millis(heartbeat_ms) * SILENT_HEARTBEATS,
         })
     }
 

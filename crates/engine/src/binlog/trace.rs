@@ -38,10 +38,10 @@ pub struct Written {
     pub tables: Vec<Touched>,
     /// False where the events do not tell all rows (statement format, compressed or partial events).
     pub counted: bool,
-    /// The mark that its statements carried.
-    pub mark: Option<String>,
+    /// The write tag that its statements carried.
+    pub tag: Option<String>,
     /// True when it changed rows whose statements the log does not keep, so that nobody can say
-    /// whether they carried a mark.
+    /// whether they carried a write tag.
     pub mute: bool,
 }
 
@@ -123,7 +123,7 @@ impl Trace {
             code::QUERY => self.query(data),
             code::ROWS_QUERY => {
                 self.said = true;
-                self.mark(data.get(1..).unwrap_or_default());
+                self.tag(data.get(1..).unwrap_or_default());
             }
             code::TABLE_MAP => {}
             code::XID => self.end(),
@@ -197,12 +197,12 @@ impl Trace {
         self.said &= flags & ENDS_STATEMENT == 0;
     }
 
-    fn mark(&mut self, text: &[u8]) {
+    fn tag(&mut self, text: &[u8]) {
         // By what has no name no write can be known.
         if let Some(current) = self.current.as_mut().filter(|it| !it.gtid.is_empty())
-            && let Some(mark) = mark_of(text)
+            && let Some(tag) = tag_of(text)
         {
-            current.mark = Some(mark.to_owned());
+            current.tag = Some(tag.to_owned());
         }
     }
 
@@ -216,7 +216,7 @@ impl Trace {
             b"BEGIN" => {}
             text if text.starts_with(b"SAVEPOINT ") => {}
             text => {
-                self.mark(text);
+                self.tag(text);
                 self.uncounted();
             }
         }
@@ -310,9 +310,9 @@ pub(crate) fn query_of(data: &[u8]) -> Option<&[u8]> {
     data.get(13 + variables + database + 1..)
 }
 
-/// The mark at the front of a statement: what stands between `/*heddle:` and `*/`. A server may have
+/// The write tag at the front of a statement: what stands between `/*heddle:` and `*/`. A server may have
 /// put `use db;` in front of what it shows.
-pub(super) fn mark_of(text: &[u8]) -> Option<&str> {
+pub(super) fn tag_of(text: &[u8]) -> Option<&str> {
     const OPENS: &[u8] = b"/*heddle:";
     let text = match text.starts_with(OPENS) {
         true => text,
@@ -359,11 +359,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_stand_at_the_front() {
-        assert_eq!(mark_of(b"/*heddle:a1-7*/ INSERT"), Some("a1-7"));
-        assert_eq!(mark_of(b"use `d`; /*heddle:a*/ INSERT"), Some("a"));
-        assert_eq!(mark_of(b"INSERT /*heddle:a*/"), None);
-        assert_eq!(mark_of(b"/*heddle:"), None);
+    fn tags_stand_at_the_front() {
+        assert_eq!(tag_of(b"/*heddle:a1-7*/ INSERT"), Some("a1-7"));
+        assert_eq!(tag_of(b"use `d`; /*heddle:a*/ INSERT"), Some("a"));
+        assert_eq!(tag_of(b"INSERT /*heddle:a*/"), None);
+        assert_eq!(tag_of(b"/*heddle:"), None);
     }
 
     #[test]

@@ -56,7 +56,7 @@ const TRIGGERS: &str = "triggers are shown and made; without it a server shows n
 const VIEWS: &str = "views are made";
 const ROUTINES: &str = "routines are made";
 const DEFINERS: &str = "views, routines, triggers and events keep the accounts that made them";
-const OWN_TABLES: &str = "tables of heartbeats, decisions, gates, ids";
+const OWN_TABLES: &str = "tables of heartbeats, decisions, commit barriers, ids";
 
 /// The same on both engines.
 pub(super) const COMMON: &[Need] = &[

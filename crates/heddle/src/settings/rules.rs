@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use farm::crossing::Atomic;
+use farm::dist_txn::Atomic;
 use routing::rules::{
     Actions, Conditions, Fallback, Hook, Network, Rewrite, Rule, Rules, ServerName, Servers, Side,
     UserDefaults,

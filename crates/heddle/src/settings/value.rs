@@ -313,13 +313,13 @@ impl Value for ClientScope {
 
 /// What a transaction over several groups is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Atomic(pub farm::crossing::Atomic);
+pub struct Atomic(pub farm::dist_txn::Atomic);
 
 impl Value for Atomic {
     const KIND: &'static str = "xa, single or best-effort";
 
     fn parse(raw: &Raw<'_>) -> Result<Atomic, String> {
-        let words = farm::crossing::Atomic::ALL.map(|way| (way.name(), way));
+        let words = farm::dist_txn::Atomic::ALL.map(|way| (way.name(), way));
         choice(raw, &words).map(Atomic)
     }
 }

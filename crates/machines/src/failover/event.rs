@@ -67,7 +67,7 @@ pub enum Event {
     /// of several, at once when anything of it changes; every router that came must be in one of them.
     /// With a new number `leads` begins a leadership: nothing is done before [`Event::Resume`] has
     /// followed. Where it ends, every question is void: what is under way for one is given up.
-    Office {
+    Leadership {
         leads: bool,
         number: u64,
         /// The other routers whose lease holds.
@@ -75,7 +75,7 @@ pub enum Event {
         /// Routers whose lease is over though nobody knows that their process is gone: they may
         /// still serve, so nobody knows what their clients are told. Neither resigned ones, nor
         /// those whose door refused a connection since.
-        strays: Vec<RouterId>,
+        expired_routers: Vec<RouterId>,
     },
     /// Which primary a peer holds for lost.
     Vote {
@@ -92,12 +92,12 @@ pub enum Event {
     /// This replica receives nothing from the primary of now: its connection is broken, or it was
     /// silent for longer than a living primary is. Asked of the replicas while there is doubt about
     /// the primary, by this router or a peer's vote.
-    Parted { replica: ServerId },
+    Disconnected { replica: ServerId },
     /// A server answered a read.
-    Beat { server: ServerId, read_only: bool },
+    Heartbeat { server: ServerId, read_only: bool },
     /// The primary took a write.
     Wrote { server: ServerId },
-    /// A server failed: a beat, a watched connection, or a session's statement.
+    /// A server failed: a heartbeat, a watched connection, or a session's statement.
     Failed { server: ServerId, fault: Fault },
     /// The moment at which a replica last received something from the primary of now, heartbeats
     /// included. Said for each replica now and then, and often while the primary does not answer.

@@ -34,7 +34,7 @@ impl Failover {
                 let out = |id: &ServerId| members.get(id).is_some_and(|m| !m.counts());
                 self.deposed.retain(out);
             }
-            // Read-only or not, the next beat tells what is to be done.
+            // Read-only or not, the next heartbeat tells what is to be done.
             Step::Switching { from } => {
                 self.believe(Some(from));
                 if self.council.is_some() {

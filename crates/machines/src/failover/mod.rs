@@ -23,7 +23,7 @@ mod change;
 mod election;
 mod event;
 mod journal;
-mod office;
+mod leadership;
 mod policy;
 mod publication;
 pub mod script;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use farm::{Position, ServerId, Status};
 
 use change::{Change, Stage};
-use office::Council;
+use leadership::Council;
 use suspicion::Suspicion;
 
 pub use event::{
@@ -133,7 +133,7 @@ pub(crate) struct Loss {
 }
 
 impl Failover {
-    /// The machine of one of several routers: it does nothing before [`Event::Office`] says that it
+    /// The machine of one of several routers: it does nothing before [`Event::Leadership`] says that it
     /// leads.
     pub fn among_peers(policy: Policy, active: bool) -> Failover {
         Failover {
@@ -183,20 +183,20 @@ impl Failover {
                 position,
                 cut,
             } => self.told_by(router, position, cut),
-            Event::Office {
+            Event::Leadership {
                 leads,
                 number,
                 peers,
-                strays,
-            } => self.take_office(leads, number, peers, strays),
+                expired_routers,
+            } => self.take_leadership(leads, number, peers, expired_routers),
             Event::Vote { router, lost } => self.voted(router, lost),
             Event::Executed {
                 server,
                 position,
                 asked_us,
             } => self.executed_by(server, position, asked_us),
-            Event::Parted { replica } => self.parted(replica),
-            Event::Beat { server, read_only } => self.beat(server, read_only),
+            Event::Disconnected { replica } => self.disconnected(replica),
+            Event::Heartbeat { server, read_only } => self.heartbeat(server, read_only),
             Event::Wrote { server } => self.wrote(server),
             Event::Failed { server, fault } => self.failed(server, fault),
             Event::View { replica, heard_us } => {

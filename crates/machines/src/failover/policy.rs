@@ -19,7 +19,7 @@ pub enum Acks {
 /// The settings of one group. All times are microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Beats in a row that must stay without an answer before silence is believed (Fabric's name).
+    /// Heartbeats in a row that must stay without an answer before silence is believed (Fabric's name).
     pub detections: u32,
     /// For a fresh connection's greeting: the second signal.
     pub confirm_within_us: u64,
@@ -45,7 +45,7 @@ pub struct Policy {
     /// While replicas still receive from a primary that the router cannot reach, it is not replaced
     /// for so long. `None`: never; 0: what replicas see does not count.
     pub veto_max_us: Option<u64>,
-    /// A replica that received something so long after the first missed beat shows a living primary.
+    /// A replica that received something so long after the first missed heartbeat shows a living primary.
     pub view_margin_us: u64,
     /// For so long a replica that lost its primary speaks against it without being asked again.
     pub view_lasts_us: u64,

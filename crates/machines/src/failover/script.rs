@@ -72,11 +72,11 @@ impl Script {
         match event {
             Event::Members(members) => self.members(members),
             Event::Acknowledged { .. }
-            | Event::Office { .. }
+            | Event::Leadership { .. }
             | Event::Vote { .. }
             | Event::Executed { .. }
-            | Event::Parted { .. } => self.council(event),
-            Event::Beat { server, read_only } => {
+            | Event::Disconnected { .. } => self.council(event),
+            Event::Heartbeat { server, read_only } => {
                 let suffix = if *read_only { ", read-only" } else { "" };
                 format!("{} answers{suffix}", self.name(*server))
             }
@@ -202,11 +202,11 @@ impl Script {
             return Ok(Event::Failed { server, fault });
         }
         match rest {
-            "answers" => Ok(Event::Beat {
+            "answers" => Ok(Event::Heartbeat {
                 server,
                 read_only: false,
             }),
-            "answers, read-only" => Ok(Event::Beat {
+            "answers, read-only" => Ok(Event::Heartbeat {
                 server,
                 read_only: true,
             }),

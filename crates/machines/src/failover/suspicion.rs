@@ -2,7 +2,7 @@
 //!
 //! - A broken connection or a refused one, and a fresh connection that is refused too: its process is
 //!   gone.
-//! - Silence for several beats, and a fresh connection without a greeting in its time: it hangs. Not
+//! - Silence for several heartbeats, and a fresh connection without a greeting in its time: it hangs. Not
 //!   while replicas still receive from it: then it is the network between it and this router.
 //! - Writes that hang for long while reads are answered: its disk is frozen.
 //!
@@ -21,7 +21,7 @@ const PATIENCE_MAX: u32 = 3;
 /// What speaks against the primary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suspicion {
-    /// Beats in a row without an answer.
+    /// Heartbeats in a row without an answer.
     missed: u32,
     /// When the first of them was missed.
     silent_since_us: Option<u64>,
@@ -70,7 +70,7 @@ impl Suspicion {
 }
 
 impl Failover {
-    pub(super) fn beat(&mut self, server: ServerId, read_only: bool) {
+    pub(super) fn heartbeat(&mut self, server: ServerId, read_only: bool) {
         if self.change.is_some() {
             return self.returned(server);
         }
@@ -105,7 +105,7 @@ impl Failover {
                 self.confirm(server, fault);
             }
             Fault::Silent => {
-                self.missed_beat();
+                self.missed_heartbeat();
                 if self.suspicion.missed >= self.patience() {
                     self.confirm(server, fault);
                 }
@@ -115,7 +115,7 @@ impl Failover {
         }
     }
 
-    fn missed_beat(&mut self) {
+    fn missed_heartbeat(&mut self) {
         self.suspicion.missed = self.suspicion.missed.saturating_add(1);
         self.suspicion.silent_since_us.get_or_insert(self.now_us);
     }
@@ -128,7 +128,7 @@ impl Failover {
         let Some(limit_us) = self.policy.write_silence_max_us else {
             return;
         };
-        // With a failing read beat, silence is the verdict; that one is quicker.
+        // With a failing read heartbeat, silence is the verdict; that one is quicker.
         if self.now_us - since >= limit_us && self.somebody_receives() {
             self.condemn(server, Cause::Frozen);
         }
@@ -158,14 +158,14 @@ impl Failover {
             return;
         }
         let fault = match answer {
-            Ok(_) => return self.beat(server, false),
+            Ok(_) => return self.heartbeat(server, false),
             Err(failed) => failed.fault,
         };
         match fault {
             Fault::Refused => self.condemn(server, Cause::Crashed),
             Fault::Silent | Fault::Reset | Fault::WriteSilent | Fault::Late => {
                 let believed = self.suspicion.missed >= self.patience() || self.suspicion.reported;
-                self.missed_beat();
+                self.missed_heartbeat();
                 if believed {
                     self.judge_silence(server);
                 } else if fault == Fault::Reset {
@@ -174,7 +174,7 @@ impl Failover {
                 }
             }
             // An error is an answer.
-            Fault::Said => self.beat(server, false),
+            Fault::Said => self.heartbeat(server, false),
         }
     }
 
@@ -212,7 +212,7 @@ impl Failover {
         }
     }
 
-    /// How many beats must be missed: more after each silence that was believed lately.
+    /// How many heartbeats must be missed: more after each silence that was believed lately.
     fn patience(&self) -> u32 {
         let lately = self.now_us.saturating_sub(self.policy.flap_window_us);
         let silences = self

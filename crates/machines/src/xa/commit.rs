@@ -48,16 +48,16 @@ pub struct Refusal {
 pub enum Action {
     /// XA END, XA PREPARE.
     Prepare(Seat),
-    /// The decider's COMMIT; with `row` behind the row that names all branches, in one trip.
+    /// The coordinator group's COMMIT; with `row` behind the row that names all branches, in one trip.
     Decide { row: bool },
     /// The row that names all branches, and XA END, XA PREPARE of the client's own transaction at the
-    /// decider, in one trip: whoever commits that, decides.
+    /// coordinator group, in one trip: whoever commits that, decides.
     Hold(Seat),
     /// XA END, XA COMMIT ONE PHASE: it alone wrote, so its commit is the decision.
     Single(Seat),
     /// XA COMMIT of a prepared branch.
     Commit(Seat),
-    /// End it without an effect: ROLLBACK at the decider, XA END if need be and XA ROLLBACK elsewhere.
+    /// End it without an effect: ROLLBACK at the coordinator group, XA END if need be and XA ROLLBACK elsewhere.
     Rollback(Seat),
     /// Close the connection: its server undoes what is not prepared, and lets others end what is.
     Close(Seat),
@@ -123,11 +123,11 @@ enum Phase {
     Preparing,
     /// The commit of this seat is the decision.
     Deciding(Seat),
-    /// The client's own transaction is prepared at the decider.
+    /// The client's own transaction is prepared at the coordinator group.
     Holding,
     /// All is prepared. True once the client knows.
     Held(bool),
-    /// The client's manager has told, and its own transaction ends so at the decider.
+    /// The client's manager has told, and its own transaction ends so at the coordinator group.
     Releasing(Verdict),
     Settling(Seat),
     Finishing,
@@ -149,7 +149,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// A transaction whose groups did this work; the decider is the first.
+    /// A transaction whose groups did this work; the coordinator group is the first.
     ///
     /// # Panics
     /// Without a group.
@@ -189,7 +189,7 @@ impl Commit {
     }
 
     fn writers(&self) -> Vec<Seat> {
-        self.seats_where(|seat, work| seat != Seat::DECIDER && work.wrote)
+        self.seats_where(|seat, work| seat != Seat::COORDINATOR && work.wrote)
     }
 
     fn wrote(&self) -> bool {
@@ -229,8 +229,8 @@ impl Commit {
     fn commit(&mut self) {
         let writers = self.writers();
         match writers[..] {
-            [] => self.decide(Seat::DECIDER),
-            [only] if !self.work(Seat::DECIDER).wrote => self.decide(only),
+            [] => self.decide(Seat::COORDINATOR),
+            [only] if !self.work(Seat::COORDINATOR).wrote => self.decide(only),
             _ => {
                 self.phase = Phase::Preparing;
                 for seat in writers {
@@ -241,11 +241,11 @@ impl Commit {
     }
 
     /// The client's manager decides, some time: all that must last until then is prepared, the
-    /// decider last.
+    /// coordinator group last.
     fn hold(&mut self) {
         self.holds = true;
         self.row = true;
-        // Locks of what was only read must last as well, and the decider has the row.
+        // Locks of what was only read must last as well, and the coordinator group has the row.
         for (work, _) in &mut self.seats {
             work.wrote |= work.locked;
         }
@@ -257,24 +257,24 @@ impl Commit {
         self.prepared();
     }
 
-    /// It ends as the client's manager says. The decider goes first: its branch of the client's own
+    /// It ends as the client's manager says. The coordinator group goes first: its branch of the client's own
     /// name is what others ask for.
     fn release(&mut self, verdict: Verdict) {
         self.phase = Phase::Releasing(verdict);
         let action = match verdict {
-            Verdict::Commit => Action::Commit(Seat::DECIDER),
-            Verdict::Abort => Action::Rollback(Seat::DECIDER),
+            Verdict::Commit => Action::Commit(Seat::COORDINATOR),
+            Verdict::Abort => Action::Rollback(Seat::COORDINATOR),
         };
-        self.ask(Seat::DECIDER, Question::Decide, action);
+        self.ask(Seat::COORDINATOR, Question::Decide, action);
     }
 
-    /// Nobody knows how the decider stands: all that is prepared stays so until the client's manager
+    /// Nobody knows how the coordinator group stands: all that is prepared stays so until the client's manager
     /// has made it end.
     fn let_be(&mut self) {
         for seat in self.all() {
             match self.stand(seat) {
                 Stand::Prepared => self.hand_over(seat, None),
-                Stand::Active if seat == Seat::DECIDER => self.out.push(Action::Close(seat)),
+                Stand::Active if seat == Seat::COORDINATOR => self.out.push(Action::Close(seat)),
                 Stand::Active => self.ask(seat, Question::Rollback, Action::Rollback(seat)),
                 _ => {}
             }
@@ -291,9 +291,9 @@ impl Commit {
                 self.ask(idle, Question::Rollback, Action::Rollback(idle));
             }
         }
-        self.row = seat == Seat::DECIDER && !self.writers().is_empty();
+        self.row = seat == Seat::COORDINATOR && !self.writers().is_empty();
         let action = match seat {
-            Seat::DECIDER => Action::Decide { row: self.row },
+            Seat::COORDINATOR => Action::Decide { row: self.row },
             other => Action::Single(other),
         };
         self.ask(seat, Question::Decide, action);
@@ -331,7 +331,7 @@ impl Commit {
             .into_iter()
             .all(|seat| self.stand(seat) == Stand::Prepared);
         match (ready, self.holds) {
-            (true, false) => self.decide(Seat::DECIDER),
+            (true, false) => self.decide(Seat::COORDINATOR),
             (true, true) => {
                 self.phase = Phase::Holding;
                 for idle in self.seats_where(|_, work| !work.wrote) {
@@ -339,8 +339,8 @@ impl Commit {
                         self.ask(idle, Question::Rollback, Action::Rollback(idle));
                     }
                 }
-                let decider = Seat::DECIDER;
-                self.ask(decider, Question::Decide, Action::Hold(decider));
+                let coordinator = Seat::COORDINATOR;
+                self.ask(coordinator, Question::Decide, Action::Hold(coordinator));
             }
             (false, _) => {}
         }
@@ -406,8 +406,8 @@ impl Commit {
             before,
             Stand::Prepared | Stand::Asked(Question::Prepare | Question::Rollback)
         );
-        if may_stand && seat != Seat::DECIDER && self.work(seat).wrote {
-            // Nothing was decided and nothing will be: the decider is rolled back.
+        if may_stand && seat != Seat::COORDINATOR && self.work(seat).wrote {
+            // Nothing was decided and nothing will be: the coordinator group is rolled back.
             let verdict = verdict.or(Some(Verdict::Abort));
             self.out.push(Action::HandOver(seat, verdict));
         }
@@ -416,7 +416,7 @@ impl Commit {
     fn gone(&mut self, seat: Seat) {
         self.set(seat, Stand::Gone);
         self.out.push(Action::Close(seat));
-        if seat != Seat::DECIDER && self.work(seat).wrote {
+        if seat != Seat::COORDINATOR && self.work(seat).wrote {
             self.out.push(Action::HandOver(seat, Some(Verdict::Abort)));
         }
     }
@@ -455,7 +455,7 @@ impl Commit {
     }
 
     fn is_branch(&self, seat: Seat) -> bool {
-        seat != Seat::DECIDER && self.work(seat).wrote
+        seat != Seat::COORDINATOR && self.work(seat).wrote
     }
 
     /// It is decided: the branches are committed, and who held locks lets them go.
@@ -479,7 +479,7 @@ impl Commit {
         // All others were prepared then; one whose connection broke since may stand.
         let decides = match self.phase {
             Phase::Deciding(decides) | Phase::Settling(decides) => Some(decides),
-            Phase::Holding | Phase::Releasing(_) => Some(Seat::DECIDER),
+            Phase::Holding | Phase::Releasing(_) => Some(Seat::COORDINATOR),
             _ => None,
         };
         self.phase = Phase::Undoing(reason);

@@ -1,12 +1,12 @@
 //! Ends the branches of a transaction whose router is gone, or does not know.
 //!
-//! Any router may run it, several at once, and again: every step is idempotent, and the decider's row
+//! Any router may run it, several at once, and again: every step is idempotent, and the coordinator group's row
 //! is the only judge. Judging a router dead that lives only undoes its transaction; it never tears it,
 //! because the row that says so takes the place of the decision.
 //!
 //! - A row says commit, or abort: the branches follow it.
 //! - No row: one that says abort is inserted under the same primary key, by a plain INSERT. While the
-//!   decider's transaction is open with its row in it, that INSERT waits, and nothing is known. Once
+//!   coordinator group's transaction is open with its row in it, that INSERT waits, and nothing is known. Once
 //!   the abort row is acknowledged as any commit is, the transaction can never be decided.
 //! - XAER_NOTA for a branch says nothing: it is refused too while the branch's own connection lives.
 //!   A branch has ended when the server does not list it any more.
@@ -28,7 +28,7 @@ pub const TRIES_TOLD: u32 = 10;
 pub enum Event {
     /// A branch stands on this seat's primary, or may.
     Found(Seat),
-    /// What the decider's row says; answers [`Action::Look`]. `None`: there is no row.
+    /// What the coordinator group's row says; answers [`Action::Look`]. `None`: there is no row.
     Row(Option<Verdict>),
     /// The abort row is as safe as an acknowledged commit; answers [`Action::Bar`].
     Barred,
@@ -51,9 +51,9 @@ pub enum Event {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Read the decider's row, on the primary of now.
+    /// Read the coordinator group's row, on the primary of now.
     Look,
-    /// Insert the abort row at the decider.
+    /// Insert the abort row at the coordinator group.
     Bar,
     /// End the branch by this verdict. `kill`: its connection may live; end that first.
     End {

@@ -98,7 +98,7 @@ impl World {
                 sequence,
                 term,
             } => self.told(client, txn, server, sequence, term),
-            Happening::Beat { life } => self.beat(life),
+            Happening::Heartbeat { life } => self.heartbeat(life),
             Happening::Heard { life, event } => self.machine_hears(life, event),
             Happening::Wake { life, at_us } => {
                 let router = self.alive(life);

@@ -23,7 +23,7 @@ pub struct Part {
     /// The same as its machine was told.
     said: Option<u64>,
     peers: BTreeMap<RouterId, Process>,
-    strays: BTreeMap<RouterId, Process>,
+    expired_routers: BTreeMap<RouterId, Process>,
     leader: Option<(u64, RouterId)>,
     /// So much of the news was heard.
     heard: usize,
@@ -57,7 +57,7 @@ impl World {
         if part.leads.is_some() && now_us >= part.until_us && self.planted != Some(Planted::NoLease)
         {
             part.leads = None;
-            self.say_office(r);
+            self.say_leadership(r);
         }
         let part = &mut self.routers[r].part;
         match part.id {
@@ -102,17 +102,17 @@ impl World {
         }
         let part = &self.routers[r].part;
         let back = |process: &Process| part.peers.values().any(|peer| peer == process);
-        let strays = part.strays.iter();
-        let settled: Vec<RouterId> = strays
+        let expired_routers = part.expired_routers.iter();
+        let settled: Vec<RouterId> = expired_routers
             .filter(|(_, process)| gone(self, process) || back(process))
             .map(|(id, _)| *id)
             .collect();
         if !settled.is_empty() {
             self.routers[r]
                 .part
-                .strays
+                .expired_routers
                 .retain(|id, _| !settled.contains(id));
-            self.say_office(r);
+            self.say_leadership(r);
         }
     }
 
@@ -139,18 +139,18 @@ impl World {
         self.after(us, Happening::Heard { life, event });
     }
 
-    pub fn say_office(&mut self, r: usize) {
+    pub fn say_leadership(&mut self, r: usize) {
         let part = &self.routers[r].part;
-        let strays = match self.planted {
-            Some(Planted::NoStrays) => Vec::new(),
-            _ => part.strays.keys().copied().collect(),
+        let expired_routers = match self.planted {
+            Some(Planted::NoExpiredRouters) => Vec::new(),
+            _ => part.expired_routers.keys().copied().collect(),
         };
         let known = part.leader.map_or(0, |(number, _)| number);
-        let event = Event::Office {
+        let event = Event::Leadership {
             leads: part.leads.is_some(),
             number: part.leads.unwrap_or(known),
             peers: part.peers.keys().copied().collect(),
-            strays,
+            expired_routers,
         };
         let leads = part.leads;
         let led = std::mem::replace(&mut self.routers[r].part.said, leads);
@@ -215,13 +215,14 @@ impl World {
         part.until_us = sent_us + LEASE_US;
         // What was here before and is not now: nobody knows whether it still serves.
         let before = std::mem::take(&mut part.peers);
-        part.strays.extend(before);
+        part.expired_routers.extend(before);
         part.peers = peers.into_iter().collect();
-        part.strays.retain(|id, _| !part.peers.contains_key(id));
+        part.expired_routers
+            .retain(|id, _| !part.peers.contains_key(id));
         part.leader = leader;
         part.heard = news;
         self.tell_members(r, &statuses);
-        self.say_office(r);
+        self.say_leadership(r);
         for (router, lost) in votes {
             let lost = Some(lost);
             self.tell_machine(r, Event::Vote { router, lost });
@@ -253,13 +254,13 @@ impl World {
                 && part.leads.is_none()
             {
                 part.leads = Some(number);
-                self.say_office(r);
+                self.say_leadership(r);
                 self.request(r, Request::TakeUp { number });
             }
         } else {
             part.id = None;
             part.leads = None;
-            self.say_office(r);
+            self.say_leadership(r);
         }
     }
 
@@ -304,20 +305,20 @@ impl World {
         match news {
             News::Came { id, process } if part.id != Some(id) => {
                 part.peers.insert(id, process);
-                self.say_office(r);
+                self.say_leadership(r);
             }
             News::Came { .. } => {}
             News::Gone { id, surely } => {
                 if let Some(process) = part.peers.remove(&id)
                     && !surely
                 {
-                    part.strays.insert(id, process);
+                    part.expired_routers.insert(id, process);
                 }
                 if part.id == Some(id) {
                     part.id = None;
                     part.leads = None;
                 }
-                self.say_office(r);
+                self.say_leadership(r);
             }
             News::Leads(leader) => {
                 part.leader = leader;
@@ -325,7 +326,7 @@ impl World {
                 let mine = leader.filter(|(_, id)| part.id == Some(*id) || everybody);
                 part.leads = mine.map(|(number, _)| number);
                 let leads = part.leads;
-                self.say_office(r);
+                self.say_leadership(r);
                 if let Some(number) = leads {
                     self.request(r, Request::TakeUp { number });
                 }

@@ -16,10 +16,10 @@ use super::servers::{State, Txn, position};
 use super::store::Request;
 use super::world::{Happening, StepAt, World};
 
-/// Between two beats.
-pub const BEAT_US: u64 = 25_000;
+/// Between two heartbeats.
+pub const HEARTBEAT_US: u64 = 25_000;
 /// For the answer to one.
-const BEAT_WITHIN_US: u64 = 100_000;
+const HEARTBEAT_WITHIN_US: u64 = 100_000;
 
 /// Faults that are planted to see whether the histories find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum Planted {
     /// A router says that it has cut a primary off before it does.
     LateCut,
     /// A router whose lease is over is taken for dead.
-    NoStrays,
+    NoExpiredRouters,
     /// A new leader does not ask what its predecessor recorded.
     NoResume,
 }
@@ -404,7 +404,7 @@ impl World {
         router.paused = false;
         router.said = 0;
         let life = router.life;
-        self.after(BEAT_US, Happening::Beat { life });
+        self.after(HEARTBEAT_US, Happening::Heartbeat { life });
         if several {
             // Nobody is served before it is known who leads.
             router_waits(&mut self.routers[r], self.plan.direct);
@@ -464,10 +464,10 @@ impl World {
         self.reigns
     }
 
-    /// One round of beats.
-    pub fn beat(&mut self, life: u32) {
+    /// One round of heartbeats.
+    pub fn heartbeat(&mut self, life: u32) {
         let Some(r) = self.alive(life) else { return };
-        self.after(BEAT_US, Happening::Beat { life });
+        self.after(HEARTBEAT_US, Happening::Heartbeat { life });
         self.tend(r);
         self.say_acknowledged(r);
         let changing = self.routers[r].machine.is_changing();
@@ -475,7 +475,7 @@ impl World {
         let mut silent = false;
         for server in 0..self.servers.len() {
             if changing || primary == Some(server) {
-                silent |= self.beat_one(r, server);
+                silent |= self.heartbeat_one(r, server);
             }
         }
         if silent || self.chance.pick(4) == 0 {
@@ -483,8 +483,8 @@ impl World {
         }
     }
 
-    /// One beat of one server; true when it will get no answer.
-    fn beat_one(&mut self, r: usize, server: usize) -> bool {
+    /// One heartbeat of one server; true when it will get no answer.
+    fn heartbeat_one(&mut self, r: usize, server: usize) -> bool {
         let life = self.routers[r].life;
         let (place, state) = (self.router_place(r), self.servers[server].state);
         let read_only = self.servers[server].read_only;
@@ -494,7 +494,7 @@ impl World {
         let (us, event) = match state {
             State::Running if reached => (
                 trip,
-                Event::Beat {
+                Event::Heartbeat {
                     server: server_id,
                     read_only,
                 },
@@ -512,7 +512,7 @@ impl World {
             _ => {
                 let fault = Fault::Silent;
                 (
-                    BEAT_WITHIN_US,
+                    HEARTBEAT_WITHIN_US,
                     Event::Failed {
                         server: server_id,
                         fault,
@@ -520,7 +520,7 @@ impl World {
                 )
             }
         };
-        let silent = us == BEAT_WITHIN_US;
+        let silent = us == HEARTBEAT_WITHIN_US;
         self.after(us, Happening::Heard { life, event });
         silent
     }
@@ -540,18 +540,18 @@ impl World {
             if believed != Some(source) || self.servers[replica].diverged {
                 continue;
             }
-            let beats = self.servers[source].state == State::Running
+            let heartbeats = self.servers[source].state == State::Running
                 && self.reaches(source, replica)
                 && self.servers[replica].receives;
             if self.servers[replica].state != State::Running || !self.both_reach(replica, place) {
                 continue;
             }
-            if beats {
+            if heartbeats {
                 self.servers[replica].heard_us = self.now_us;
             } else if self.is_several() && doubt {
                 let replica = id(replica);
                 let trip = self.trip_us();
-                let event = Event::Parted { replica };
+                let event = Event::Disconnected { replica };
                 self.after(trip, Happening::Heard { life, event });
             }
             let event = Event::View {

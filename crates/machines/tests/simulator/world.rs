@@ -58,7 +58,7 @@ pub enum Happening {
         sequence: usize,
         term: Option<u32>,
     },
-    Beat {
+    Heartbeat {
         life: u32,
     },
     /// Something happened to the router's machine.

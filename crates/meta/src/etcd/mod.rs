@@ -3,15 +3,15 @@
 //! Keys stand under a prefix, so that several farms, or anything else, may use one etcd. A request
 //! goes to one member; when that one is slow or gone it goes to the others too, and the first answer
 //! counts ([`members`]). A transaction is applied once though it may be sent several times
-//! ([`lanes`]). Every request has a deadline; a watch has none and goes on for ever.
+//! ([`sequencers`]). Every request has a deadline; a watch has none and goes on for ever.
 //!
 //! etcd 3.4 and newer. What is asked of it: reads through a majority, transactions, leases, watches
 //! that say when history was compacted.
 
 mod failure;
-mod lanes;
 mod lease;
 mod members;
+mod sequencers;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use etcd_client::{GetOptions, KeyValue, KvClient};
 
-use self::lanes::Lanes;
 use self::members::Members;
+use self::sequencers::Sequencers;
 use crate::{Answer, Entry, Error, Lease, LeaseId, Listing, Outcome, Store, Transaction, Watch};
 
 /// How long a request is tried before the store counts as out of reach. An etcd whose leader died
@@ -56,7 +56,7 @@ pub struct Etcd {
 struct Inner {
     members: Members,
     prefix: String,
-    lanes: Lanes,
+    sequencers: Sequencers,
     /// Added to etcd's own revisions, so that they go on where those of the store that the farm came
     /// from ended; what servers were told of earlier leaders counts on that.
     base: u64,
@@ -80,12 +80,12 @@ impl Etcd {
                 base.map_err(|_| failure::foreign(found.key()))?
             }
         };
-        let lanes = Lanes::new(&prefix);
+        let sequencers = Sequencers::new(&prefix);
         Ok(Etcd {
             inner: Arc::new(Inner {
                 members,
                 prefix,
-                lanes,
+                sequencers,
                 base,
             }),
         })
@@ -108,7 +108,7 @@ impl Etcd {
     }
 }
 
-/// Beside the farm's keys, as the lanes are.
+/// Beside the farm's keys, as the sequencers are.
 fn base_key(prefix: &str) -> String {
     format!("{prefix}-revisions")
 }
@@ -152,7 +152,7 @@ impl Store for Etcd {
                 return Err(Error::KeyTwice(twice.to_owned()));
             }
             // A task of its own, since it must end even when this future is dropped.
-            let task = tokio::spawn(async move { lanes::commit(&inner, &transaction).await });
+            let task = tokio::spawn(async move { sequencers::commit(&inner, &transaction).await });
             task.await.unwrap_or(Err(Error::Closed))
         })
     }

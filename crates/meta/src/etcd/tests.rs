@@ -201,7 +201,7 @@ async fn a_write_that_hangs_is_applied_once() {
     let store = connect(&cluster).await;
     let first = put(&store, "/k", "first").await;
     // The member that the store prefers takes the write and says nothing; it is sent again to
-    // another. What the frozen one sends when it goes on is refused by its lane.
+    // another. What the frozen one sends when it goes on is refused by its sequencer.
     let preferred = store.inner.members.preferred();
     cluster.freeze(preferred);
     let write = Transaction::new().when_revision("/k", first);

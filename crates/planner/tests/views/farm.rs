@@ -7,7 +7,7 @@ use std::sync::Arc;
 use farm::Sharding;
 use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
-use planner::place::{Asked, Literals, Plan, Spot, Statement, Whose, plan, strays};
+use planner::place::{Asked, Literals, Plan, Spot, Statement, Whose, misplaced, plan};
 use sqltext::{Class, Dialect, Mode, Scan};
 
 pub const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
@@ -166,19 +166,19 @@ fn plan_of(text: &str, sharding: &Sharding) -> Plan {
 pub fn spot(text: &str, sharding: &Sharding) -> Spot {
     let spot = with_statement(text, |it| plan_of(text, sharding).spot(it, sharding));
     if let Spot::Group(group) = &spot {
-        assert_eq!(stray(text, group, sharding), None, "{text}: {group}");
+        assert_eq!(is_misplaced(text, group, sharding), None, "{text}: {group}");
     }
     spot
 }
 
 /// What a second opinion says of a statement that would go to this group.
-pub fn stray(text: &str, group: &str, sharding: &Sharding) -> Option<String> {
+pub fn is_misplaced(text: &str, group: &str, sharding: &Sharding) -> Option<String> {
     let whose = Whose {
         sharding,
         home: &home(),
         database: "db",
     };
-    with_statement(text, |it| strays(it, whose, group))
+    with_statement(text, |it| misplaced(it, whose, group))
 }
 
 fn with_statement<T>(text: &str, of: impl FnOnce(&Statement<'_>) -> T) -> T {

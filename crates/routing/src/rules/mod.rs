@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use farm::crossing::Atomic;
+use farm::dist_txn::Atomic;
 
 pub use action::{Actions, Fallback, Hook, Rewrite, ServerName, Servers, TooLong};
 pub use condition::{Conditions, Network, Question, Side};

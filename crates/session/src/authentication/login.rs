@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use ::auth::berths::Berth;
+use ::auth::account_places::AccountPlace;
 use ::auth::entrance::Refusal;
 use ::auth::proof::{Claim, Offer};
 use ::auth::salt;
@@ -32,7 +32,7 @@ pub struct Identity {
     pub process: Option<Box<[u8]>>,
     pub admin: bool,
     /// The client's place among those of its account; given up before the account changes.
-    pub berth: Option<Berth>,
+    pub account_place: Option<AccountPlace>,
 }
 
 /// The user of a session, from a login or a change of user to the next one.
@@ -121,7 +121,7 @@ impl Core {
             database,
             process,
             admin: admission.admin,
-            berth: Some(admission.berth),
+            account_place: Some(admission.account_place),
         })
     }
 

@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::auth::berths::Berth;
+use ::auth::account_places::AccountPlace;
 use ::auth::entitled::alike_of;
 use ::auth::proof::{Claim, Offer, Proof, Refused, plugin_of};
 use ::auth::salt;
@@ -44,7 +44,7 @@ use crate::per_core::Core;
 pub struct Admission {
     pub profile: Profile,
     pub admin: bool,
-    pub berth: Berth,
+    pub account_place: AccountPlace,
 }
 
 /// How a claim fares with the accounts as they are known now.
@@ -140,9 +140,9 @@ impl Core {
             return Ok(Verdict::Refused(refused));
         }
         let connections_max = self.settings().user_connections_max;
-        let taken = self.shared.berths.take(account, connections_max, &*self.shared.peers);
-        let berth = match taken.await {
-            Ok(berth) => berth,
+        let taken = self.shared.account_places.take(account, connections_max, &*self.shared.peers);
+        let account_place = match taken.await {
+            Ok(account_place) => account_place,
             Err(full) => return Ok(Verdict::Refused(full)),
         };
         let mut profile = claim.profile(credential, account, way);
@@ -160,7 +160,7 @@ impl Core {
         Ok(Verdict::Admitted(Box::new(Admission {
             profile,
             admin: account.admin,
-            berth,
+            account_place,
         })))
     }
 

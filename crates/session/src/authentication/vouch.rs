@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::auth::berths::Berth;
+use ::auth::account_places::AccountPlace;
 use ::auth::entitled::{alike_of, entitlement_of};
 use ::auth::passwords::{fits, is_stored};
 use ::auth::secrets::BackendCredential;
@@ -19,7 +19,7 @@ use reactor::Closer;
 use zeroize::Zeroizing;
 
 use crate::authentication::prove::{lock_of, verify};
-use crate::lane::COLLATION;
+use crate::internal::COLLATION;
 use crate::per_core::Core;
 
 /// What a client says of itself, and how it is connected.
@@ -39,7 +39,7 @@ pub struct Admitted {
     /// By which it was admitted, or looked at last.
     accounts: Arc<Accounts>,
     /// Its place among the clients of its account; given up when dropped.
-    _berth: Berth,
+    _account_place: AccountPlace,
 }
 
 /// How somebody who was admitted stands now.
@@ -175,12 +175,12 @@ impl Core {
         if account.locked || account.expired {
             return denied("the account is locked, or its password has expired");
         }
-        match self.berth(account).await {
-            Ok(berth) => Ok(Admitted {
+        match self.account_place(account).await {
+            Ok(account_place) => Ok(Admitted {
                 admin: account.admin,
                 accounts: Arc::clone(accounts),
                 profile: self.profile_of(accounts, account, way, login),
-                _berth: berth,
+                _account_place: account_place,
             }),
             Err(why) => denied(&why),
         }
@@ -254,10 +254,10 @@ impl Core {
         }
     }
 
-    async fn berth(&self, account: &Account) -> Result<Berth, String> {
+    async fn account_place(&self, account: &Account) -> Result<AccountPlace, String> {
         let connections_max = self.settings().user_connections_max;
-        let berths = &self.shared.berths;
-        let taken = berths.take(account, connections_max, &*self.shared.peers);
+        let account_places = &self.shared.account_places;
+        let taken = account_places.take(account, connections_max, &*self.shared.peers);
         taken.await.map_err(|(error, details)| {
             let details: Vec<&str> = details.iter().map(String::as_str).collect();
             error.text(&details)

@@ -66,7 +66,7 @@ pub enum ReadError {
 pub struct Client {
     sock: Channel,
     inbox: Vec<u8>,
-    /// Where the current command begins in `inbox`. Behind 0 only while the commands of one train
+    /// Where the current command begins in `inbox`. Behind 0 only while the commands of one pipeline
     /// are looked at one after the other.
     start: usize,
     /// Bytes of the current command, all its headers included.

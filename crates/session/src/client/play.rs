@@ -75,14 +75,14 @@ impl Client {
         self.go_back(0..self.inbox.len());
     }
 
-    /// The command that was put aside is the current one again. Gives what the others answered.
+    /// The command that was parked is the current one again. Gives what the others answered.
     pub(crate) fn end_heard(&mut self, interrupted: Interrupted) -> Transcript {
         let outlet = std::mem::take(&mut self.outlet);
         self.end_play(interrupted);
         outlet.into_transcript()
     }
 
-    /// The command that was put aside is the current one again.
+    /// The command that was parked is the current one again.
     pub(crate) fn end_play(&mut self, interrupted: Interrupted) {
         self.outlet = interrupted.outlet;
         self.inbox = interrupted.inbox;

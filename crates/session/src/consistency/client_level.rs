@@ -1,7 +1,7 @@
 //! The level `client`: a session's reads have what any connection of its client has had acknowledged.
 //!
 //! A write is told to the client's other connections before its OK goes out ([`crate::consistency::acks`]); a read
-//! takes all of it into its session's floor. Where that is more than a replica is known to have, the read
+//! takes all of it into its session's required GTID. Where that is more than a replica is known to have, the read
 //! may need only a part of it: what was written to its own tables, by the clock of the group's binlog.
 
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::{self, Promises};
 use crate::consistency::reads;
 use crate::execution::exec::{Job, Shape};
-use crate::lane::{NOWHERE, Own, is_own};
+use crate::internal::{NOWHERE, Own, is_own};
 use crate::per_core::Core;
 use crate::query::calls_only_quiet;
 use crate::session::Session;
@@ -27,7 +27,7 @@ use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
-/// All lanes of Heddle's own account are one client, and stay it whatever the setting says.
+/// All internal sessions of Heddle's own account are one client, and stay it whatever the setting says.
 const OF_OWN: ClientScope = ClientScope::Address;
 
 impl Core {
@@ -43,7 +43,7 @@ impl Core {
         self.shared.reads.writes.of(number, &snapshot)
     }
 
-    /// The writes of all lanes of Heddle's own account.
+    /// The writes of all internal sessions of Heddle's own account.
     pub fn own_writes(&self, own: &Own) -> Arc<ClientWrites> {
         let number = OF_OWN.number(own.user.as_bytes(), NOWHERE.ip(), None);
         let snapshot = self.shared.published.load();
@@ -52,7 +52,7 @@ impl Core {
 }
 
 impl Session {
-    /// No replica is known to have the floor: what of it this read needs, where that is known to be less.
+    /// No replica is known to have the required GTID: what of it this read needs, where that is known to be less.
     pub(crate) fn need_of(&self, shape: &Shape, job: Job) -> Option<Position> {
         match job {
             Job::Frame(Expect::Results) if self.client.is_split() => None,
@@ -81,7 +81,7 @@ impl SessionVariables {
 }
 
 /// Before a read: at the level client what the client's connections have had acknowledged joins the
-/// floor. Costs one look at a number while nothing was.
+/// required GTID. Costs one look at a number while nothing was.
 pub(crate) fn heed_client(
     core: &Core,
     connections: &mut GroupConnections,
@@ -182,13 +182,13 @@ pub(crate) fn need_of_text(
 ) -> Option<Position> {
     let plain = shape.class == Class::Read && shape.verb == Verb::Select;
     let seen = &connections.current.seen;
-    if !plain || !promises.level_of(shape).has_floor() || seen.unproved || seen.unlogged {
+    if !plain || !promises.level_of(shape).has_required() || seen.unproved || seen.unlogged {
         return None;
     }
-    let floor = seen.floor.as_deref()?;
+    let required = seen.required.as_deref()?;
     let snapshot = core.shared.published.load();
     let clock = core.shared.reads.clocks.of(&connections.group(&snapshot)?.name);
     clock.want(core.now_us());
-    let need = clock.narrowed(floor, &variables.tables_read(shape, text)?)?;
-    (!need.covers(floor)).then_some(need)
+    let need = clock.narrowed(required, &variables.tables_read(shape, text)?)?;
+    (!need.covers(required)).then_some(need)
 }

@@ -3,8 +3,8 @@
 pub(crate) mod acks;
 pub(crate) mod client_level;
 pub(crate) mod consistency_hints;
-pub(crate) mod floor_waits;
-pub(crate) mod marks;
 pub(crate) mod promises;
 pub(crate) mod reads;
+pub(crate) mod required_waits;
 pub(crate) mod tokens;
+pub(crate) mod write_tags;

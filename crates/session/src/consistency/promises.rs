@@ -1,9 +1,9 @@
 //! What a session's reads are promised: its level, what it has written, what it has read, its token.
 //!
-//! A write's GTID comes with the server's OK packet and joins the session's floor: what every later
-//! read at the level `session` must have. At the level `client` the floor takes in what any connection
+//! A write's GTID comes with the server's OK packet and joins the session's required GTID: what every later
+//! read at the level `session` must have. At the level `client` the required GTID takes in what any connection
 //! of the same client has had acknowledged ([`crate::consistency::client_level`]). Where a write has told none though it may have changed
-//! something (it failed half-way, its server was lost), the floor is unproved, and the primary is
+//! something (it failed half-way, its server was lost), the required GTID is unproved, and the primary is
 //! asked for its position before a replica serves again.
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use backend::Connection;
 use enginesql::position;
-use farm::crossing::Atomic;
+use farm::dist_txn::Atomic;
 use farm::{ClientScope, Position, Server, ServerId};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Verb};
@@ -71,7 +71,7 @@ pub(crate) struct Promises {
     pub max_lag_ms: u64,
     pub monotonic: bool,
     /// Its writes are marked.
-    pub marks: bool,
+    pub tags_on: bool,
     /// Eventual reads may be answered from the cache; 0 is not.
     pub cache_ttl_s: u32,
     /// Point SELECTs may be answered by the row cache.
@@ -86,7 +86,7 @@ pub(crate) struct Promises {
     pub own: Own,
     /// The version of the settings that the defaults are of.
     pub version: u32,
-    /// What of the floor the read under way needs, where that is known to be less.
+    /// What of the required GTID the read under way needs, where that is known to be less.
     pub narrowed: Option<Box<Position>>,
     /// It has written at all.
     wrote: bool,
@@ -99,15 +99,15 @@ pub(crate) struct Promises {
 /// What a session has written to and read from one group.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub floor: Option<Box<Position>>,
-    /// It may have written more than `floor` says.
+    pub required: Option<Box<Position>>,
+    /// It may have written more than `required` says.
     pub unproved: bool,
     /// It has written where no GTID tells of it.
     pub unlogged: bool,
     pub last_read: Option<LastRead>,
-    /// The group's timeline when the floor was last looked at; 0 before that.
+    /// The group's timeline when the required GTID was last looked at; 0 before that.
     timeline: u32,
-    /// What of the client's writes is in the floor: their version, and how often they were not known.
+    /// What of the client's writes is in the required GTID: their version, and how often they were not known.
     pub client_version: u64,
     pub client_doubts: u64,
     last_replica: Option<ServerId>,
@@ -116,9 +116,9 @@ pub(crate) struct Seen {
 }
 
 impl Promises {
-    pub fn new(defaults: &Consistency, marks: bool, failover_wait_ms: u64) -> Promises {
+    pub fn new(defaults: &Consistency, tags_on: bool, failover_wait_ms: u64) -> Promises {
         Promises {
-            marks,
+            tags_on,
             level: defaults.level,
             max_lag_ms: defaults.max_lag_ms,
             monotonic: defaults.monotonic,
@@ -143,14 +143,14 @@ impl Promises {
 
     /// What the read under way needs of a group of which the session has seen this.
     pub fn required<'a>(&'a self, seen: &'a Seen) -> Option<&'a Position> {
-        self.narrowed.as_deref().or(seen.floor.as_deref())
+        self.narrowed.as_deref().or(seen.required.as_deref())
     }
 }
 
 impl Seen {
     /// True while nothing is required of reads.
     pub fn is_empty(&self) -> bool {
-        self.floor.is_none() && !self.unproved && !self.unlogged && self.last_read.is_none()
+        self.required.is_none() && !self.unproved && !self.unlogged && self.last_read.is_none()
     }
 
     /// The replica that served the last read of a replica.
@@ -160,9 +160,9 @@ impl Seen {
 
     /// Reads of the group must have this from now on.
     fn raise(&mut self, position: Position, executed: Option<&Position>) {
-        match &mut self.floor {
-            Some(floor) => floor.join_among(&position, executed),
-            None => self.floor = Some(Box::new(position)),
+        match &mut self.required {
+            Some(required) => required.join_among(&position, executed),
+            None => self.required = Some(Box::new(position)),
         }
     }
 
@@ -170,7 +170,7 @@ impl Seen {
     /// is asked what there is.
     pub fn turn(&mut self, timeline: u32) {
         if self.timeline < timeline {
-            if self.timeline > 0 && self.floor.take().is_some() {
+            if self.timeline > 0 && self.required.take().is_some() {
                 self.unproved = true;
             }
             self.timeline = timeline;
@@ -179,7 +179,7 @@ impl Seen {
 
     /// Nothing is promised any more of what was written and read so far.
     pub fn forget(&mut self) {
-        self.floor = None;
+        self.required = None;
         self.unproved = false;
         self.last_read = None;
     }
@@ -293,7 +293,7 @@ pub(crate) fn need<'a>(
     let level = if to_primary { Level::Strong } else { level };
     Need {
         level,
-        floor: promises.required(seen),
+        required: promises.required(seen),
         unproved: seen.unproved || seen.unlogged,
         last_read: seen.last_read.filter(|_| promises.monotonic),
         now_us,
@@ -361,7 +361,7 @@ pub(crate) fn may_prove(
         && !connections.current.seen.unlogged
         && shape.class == Class::Read
         && connections.current.held.is_none()
-        && promises.level_of(shape).has_floor()
+        && promises.level_of(shape).has_required()
 }
 
 /// True when the server of the last read has served too much, and asking it for its position may
@@ -455,8 +455,8 @@ impl Core {
     /// What a new session of this user is promised.
     pub(crate) fn promises_of(&self, user: &[u8], address: IpAddr) -> Promises {
         let version = self.heed_settings();
-        let (marks, wait_ms) = (self.marks_of(user, address), self.settings().failover_wait_ms);
-        let mut promises = Promises::new(&self.consistency_of(user, address), marks, wait_ms);
+        let (tags_on, wait_ms) = (self.marks_of(user, address), self.settings().failover_wait_ms);
+        let mut promises = Promises::new(&self.consistency_of(user, address), tags_on, wait_ms);
         promises.version = version;
         promises
     }

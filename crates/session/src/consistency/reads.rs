@@ -12,9 +12,9 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Job, Run, Shape};
+use crate::execution::pipeline::Pipeline;
 use crate::execution::servers_tried;
 use crate::execution::statement_run::StatementRun;
-use crate::execution::train::Train;
 use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
 
@@ -99,7 +99,7 @@ pub(crate) fn new_run(
         },
         lost_on: None,
         hold: None,
-        train: Train::default(),
+        pipeline: Pipeline::default(),
         globals: Vec::new(),
         again: false,
         transient: if alone {

@@ -58,7 +58,7 @@ async fn promise(
     if connections.current.seen.unproved || connections.current.seen.unlogged {
         return Err(error::TOKEN_UNKNOWN);
     }
-    let mut promised = connections.current.seen.floor.as_deref().cloned();
+    let mut promised = connections.current.seen.required.as_deref().cloned();
     if let Some(last) = connections.current.seen.last_read {
         let server = snapshot.server(last.server);
         let seen =

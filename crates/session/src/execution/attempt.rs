@@ -18,9 +18,9 @@ use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{is_tended, says_read_only};
 use crate::consistency::promises::Promises;
-use crate::consistency::{client_level, marks};
+use crate::consistency::{client_level, write_tags};
 use crate::counters::count;
-use crate::crossing::waits;
+use crate::dist_txn::waits;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::profile::Step;
 use crate::execution::statement_run::StatementRun;
@@ -67,7 +67,7 @@ impl Pipe {
 impl Session {
     /// Runs the command of `run` on this connection, and those behind it that may go with it: then
     /// the answer is that of the last one of which anything is known, and the others stay in
-    /// `run.train`. Fails only when the client is gone; then the reply is unread and the connection
+    /// `run.pipeline`. Fails only when the client is gone; then the reply is unread and the connection
     /// must not be used again.
     pub(crate) async fn attempt(
         &mut self,
@@ -138,27 +138,27 @@ impl Session {
             Err(_) => return Ok(Answer::UNSENT),
         };
         if own.is_none() && self.client.has_more() {
-            run.train = Box::pin(self.couple(connection, run, read_only)).await;
-            self.handle.in_train.set(!run.train.cars.is_empty());
+            run.pipeline = Box::pin(self.couple(connection, run, read_only)).await;
+            self.handle.in_pipeline.set(!run.pipeline.commands.is_empty());
         }
         count(&self.core.counters.statements);
-        let sent = match own
-            .or_else(|| marks::marked(&self.core, &self.client, &self.promises, connection, run))
-        {
+        let sent = match own.or_else(|| {
+            write_tags::tagged(&self.core, &self.client, &self.promises, connection, run)
+        }) {
             Some(bytes) => {
                 let range = 0..bytes.len();
                 connection.send(bytes, range).await.0
             }
             None => {
                 let (frame, range) = self.client.lend();
-                let end = range.end + run.train.bytes;
+                let end = range.end + run.pipeline.bytes;
                 let (sent, frame) = connection.send(frame, range.start..end).await;
                 self.client.restore(frame);
                 sent
             }
         };
         if sent.is_err() {
-            return Ok(match run.train.cars.is_empty() {
+            return Ok(match run.pipeline.commands.is_empty() {
                 true => Answer::UNSENT,
                 false => Answer::LOST,
             });
@@ -168,7 +168,7 @@ impl Session {
             ready: 0,
         };
         let mut answer = self.answer_one(connection, run, expect, read_only, &mut pipe).await;
-        if !run.train.cars.is_empty() {
+        if !run.pipeline.commands.is_empty() {
             answer = Box::pin(self.ride(connection, run, answer, read_only, &mut pipe)).await;
         }
         self.core.give_buffer(pipe.buffer);
@@ -372,7 +372,7 @@ impl Session {
                     pieces += 1;
                 }
                 if progress.done {
-                    if run.train.cars.is_empty() {
+                    if run.pipeline.commands.is_empty() {
                         relayed::forward(&mut self.client, &mut self.run, pipe).await?;
                     }
                     let outcome = relay.outcome().clone();
@@ -453,7 +453,7 @@ impl Session {
         });
         refusal.or_else(|| {
             let alone = run.alone && is_free(self.variables.status);
-            let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
+            let plain = run.pipeline.commands.is_empty() && !run.shape.has_several_results();
             let error = (alone && plain && !read_only)
                 .then(|| read_only_error(&self.client, outcome, pipe));
             let error = error.flatten()?;
@@ -504,7 +504,7 @@ pub(crate) fn end_attempt(handle: &Handle, run: &mut StatementRun) {
     run.profile.lap(Step::Serve);
     handle.running.set(None);
     handle.started.set(None);
-    handle.in_train.set(false);
+    handle.in_pipeline.set(false);
 }
 
 /// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,
@@ -532,7 +532,7 @@ fn attributed(
 ) -> Option<Vec<u8>> {
     let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     (takes && client.payload()[0] == Command::Query as u8).then(|| {
-        let comment = marks::mark_for(core, promises, connection, shape);
+        let comment = write_tags::tag_for(core, promises, connection, shape);
         client.with_attributes(&comment)
     })
 }

@@ -13,15 +13,15 @@ use sqltext::{Class, Facts, MsHint, Verb};
 use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
-use crate::connections::aside::{self, Aside};
 use crate::connections::hedge;
 use crate::connections::hold::Hold;
+use crate::connections::parked::{self, Parked};
 use crate::connections::pin::Pins;
 use crate::consistency::reads::{self, Transient};
-use crate::consistency::{client_level, floor_waits, promises};
+use crate::consistency::{client_level, promises, required_waits};
 use crate::counters::count;
+use crate::execution::pipeline::{self, Pipeline};
 use crate::execution::profile::Step;
-use crate::execution::train::{self, Train};
 use crate::execution::{servers_tried, without};
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements;
@@ -46,7 +46,7 @@ pub(crate) struct Shape {
     /// The number of the scan that read the text; its literals are there until the next one.
     pub scan: u64,
     /// It changes rows, and may be marked for the log.
-    pub marked: bool,
+    pub tagged: bool,
     /// The text may read or assign what the client has its server report.
     pub tracking: bool,
     /// The text may change data; the session's reads must have that from then on.
@@ -72,7 +72,7 @@ impl Shape {
             hash: 0,
             folds: 0,
             scan: 0,
-            marked: false,
+            tagged: false,
             tracking: false,
             writes: false,
             level: None,
@@ -136,7 +136,7 @@ pub(crate) struct Run {
     /// How long it has waited for a primary.
     pub hold: Option<Box<Hold>>,
     /// The commands behind it that were sent with it and are not answered yet.
-    pub train: Train,
+    pub pipeline: Pipeline,
     /// What global variables were that it may set.
     pub globals: Vec<Global>,
     /// The server had no room for a statement, or did not know it, once already.
@@ -166,7 +166,7 @@ impl Run {
     /// elsewhere, or again after the statement was prepared anew or others were closed for it.
     pub fn refusal(&self, outcome: &Outcome, read_only: bool) -> Option<Answer> {
         let number = outcome.error?;
-        let first = !self.again && self.train.cars.is_empty();
+        let first = !self.again && self.pipeline.commands.is_empty();
         match self.job {
             Job::Prepare(_) if first && number == TOO_MANY_STATEMENTS => Some(Answer::Again),
             Job::Execute(_) if first && STATEMENT_GONE.contains(&number) => Some(Answer::Again),
@@ -321,7 +321,8 @@ impl Session {
         }
         let (core, connections, promises) = (&self.core, &self.connections, &self.promises);
         if plan.wait
-            && !Box::pin(floor_waits::await_floor(core, connections, promises, &mut lease)).await
+            && !Box::pin(required_waits::await_required(core, connections, promises, &mut lease))
+                .await
         {
             avoid.push(plan.server);
             settle::give_back(&self.handle, lease);
@@ -427,15 +428,15 @@ impl Session {
     }
 
     /// A connection of the planned server in the session's state: the held one with its pins, the
-    /// one that was put aside for diagnostics, or one from the pool.
+    /// one that was parked for diagnostics, or one from the pool.
     pub(crate) async fn checkout(
         &mut self,
         plan: &Plan,
         target: &Target,
         shape: &Shape,
     ) -> Result<(Lease, Pins), PoolError> {
-        if self.handle.aside.borrow().is_asked() {
-            Box::pin(aside::hear_aside(
+        if self.handle.parked.borrow().is_asked() {
+            Box::pin(parked::hear_parked(
                 &self.core,
                 &self.handle,
                 &mut self.variables,
@@ -447,9 +448,9 @@ impl Session {
             return Ok((held.lease, held.pins));
         }
         let key = self.core.pools.key(plan.server, plan.read_only, &self.user.identity.pass);
-        let aside = self.handle.aside.take();
-        if let Aside::Kept(kept) = aside
-            && let Some(lease) = Box::pin(aside::take_up(
+        let parked = self.handle.parked.take();
+        if let Parked::Kept(kept) = parked
+            && let Some(lease) = Box::pin(parked::take_up(
                 &self.core,
                 &self.handle,
                 &mut self.variables,
@@ -495,7 +496,7 @@ impl Session {
 
 /// After a replica refused what looked like a read: it goes to the primary.
 fn correct(core: &Core, handle: &Handle, client: &mut Client, run: &mut Run, lease: Lease) {
-    if !train::leave_train(client, run) {
+    if !pipeline::leave_pipeline(client, run) {
         settle::give_back(handle, lease);
     }
     core.learn_writer(run.shape.hash);

@@ -130,7 +130,7 @@ impl Session {
     fn point_of(&self, shape: &Shape, job: Job, group: &Group) -> Option<Asked> {
         let plain = shape.hint.is_none() && !shape.shard_hint && self.run.ruled.is_none();
         let alone = self.connections.current.held.is_none()
-            && self.transaction.crossing.is_none()
+            && self.transaction.dist_txn.is_none()
             && is_free(self.variables.status);
         let alone = alone && plain;
         if shape.class != Class::Read || !alone || self.client.is_split() || self.client.has_more()
@@ -257,7 +257,7 @@ fn may_recall(
         return false;
     }
     feed.answers(primary.id, core.now_us(), bound)
-        && seen.floor.as_deref().is_none_or(|floor| feed.covers(floor))
+        && seen.required.as_deref().is_none_or(|required| feed.covers(required))
         && read.is_none_or(|read| feed.has_read_until(read.ended_us))
 }
 

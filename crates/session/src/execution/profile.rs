@@ -50,7 +50,7 @@ pub(crate) struct Profile {
     affected_rows: u64,
     last_insert_id: u64,
     warnings: u16,
-    /// What was sent to the client; with a train of statements, for all of them.
+    /// What was sent to the client; with a pipeline of statements, for all of them.
     pub bytes: u64,
     times: Option<Box<Times>>,
 }

@@ -43,7 +43,7 @@ pub(crate) async fn ends(
     // MySQL says no more of a connection that it ends than of a statement.
     let unclear = number == QUERY_INTERRUPTED
         && connection.engine() == Engine::MySql
-        && run.train.cars.is_empty();
+        && run.pipeline.commands.is_empty();
     ends_connection(number)
         || (unclear && Box::pin(connection.run(&[(Command::Ping, b"")])).await.is_err())
 }

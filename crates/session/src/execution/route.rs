@@ -38,7 +38,7 @@ impl Session {
         }
     }
 
-    /// The same for a read of which it is known what part of the floor it needs.
+    /// The same for a read of which it is known what part of the required GTID it needs.
     fn route_for(
         &mut self,
         shape: &Shape,

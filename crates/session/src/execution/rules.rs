@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::Text;
-use farm::crossing::Atomic;
+use farm::dist_txn::Atomic;
 use farm::{ClientError, error};
 use mysql_wire::packet;
 use mysql_wire::relay::Expect;

@@ -513,7 +513,7 @@ impl Core {
     pub fn kill(self: &Rc<Self>, id: u32, how: How) {
         let Some(handle) = self.handles.borrow().get(&id).cloned() else {
             if !how.query {
-                self.visitors.end(id);
+                self.door_clients.end(id);
             }
             return;
         };
@@ -525,7 +525,7 @@ impl Core {
         }
         self.waiting.interrupt(handle.waiting.get());
         // What a killed session has sent ahead must not run either.
-        let all = !how.query && handle.in_train.get();
+        let all = !how.query && handle.in_pipeline.get();
         let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
         let soft = if soft { "SOFT " } else { "" };
         let what = if all { "CONNECTION" } else { "QUERY" };

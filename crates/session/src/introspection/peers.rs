@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use auth::berths::SharedPermits;
+use auth::account_places::SharedPermits;
 use farm::{Kill, Killed, Permits};
 use futures_channel::oneshot;
 

@@ -10,7 +10,7 @@ use mysql_wire::command::Command;
 use sqltext::Digest;
 
 use crate::Message;
-use crate::connections::aside::Aside;
+use crate::connections::parked::Parked;
 use crate::connections::pin::Pins;
 use crate::per_core::{Core, Handle};
 
@@ -110,13 +110,13 @@ impl Core {
         let handles = self.handles.borrow();
         let sessions = handles.values().map(|handle| self.view(handle));
         let mut views: Vec<SessionView> = sessions.collect();
-        self.visitors.view(self.now_s.get(), &mut views);
+        self.door_clients.view(self.now_s.get(), &mut views);
         views
     }
 
     fn view(&self, handle: &Handle) -> SessionView {
         // A statement that waits for its client's file runs all the same.
-        let waits = match handle.lane_runs.get() {
+        let waits = match handle.internal_runs.get() {
             Some(runs) => !runs,
             None => handle.waits_for_client.get(),
         };
@@ -129,7 +129,7 @@ impl Core {
             reasons.push("transaction");
         }
         let mut held_s = now_s.saturating_sub(handle.held_since_s.get());
-        if let Aside::Kept(kept) = &*handle.aside.borrow() {
+        if let Parked::Kept(kept) = &*handle.parked.borrow() {
             reasons.push("diagnostics");
             held_s = now_s.saturating_sub(kept.since_s);
         }
@@ -137,7 +137,7 @@ impl Core {
             id: handle.id,
             user: handle.user.borrow().to_vec(),
             peer: handle.peer,
-            door: match handle.lane_runs.get() {
+            door: match handle.internal_runs.get() {
                 Some(_) => Door::Own,
                 None => Door::Sql,
             },

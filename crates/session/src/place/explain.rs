@@ -82,7 +82,7 @@ impl Session {
                     true => "all or none; the first group's counts",
                     false => "all or none; the counts are added up",
                 };
-                let row = |part: &crate::fan::Part| {
+                let row = |part: &crate::scatter::Part| {
                     ["each group", &part.group, &shown(&part.text), then, ""].map(str::to_owned)
                 };
                 Some(rows(writing.parts.iter().map(row).collect()))

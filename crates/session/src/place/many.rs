@@ -14,7 +14,7 @@ use super::bulk::Bulk;
 use super::inner::{Heard, Sheet};
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
-use crate::crossing::{COMMIT, ROLLBACK};
+use crate::dist_txn::{COMMIT, ROLLBACK};
 use crate::execution::exec::Job;
 use crate::per_core::Core;
 use crate::session::{self, Session, is_free};

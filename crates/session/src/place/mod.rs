@@ -33,7 +33,7 @@ use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use planner::load::LoadPlan;
 use planner::place::{
-    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, Whose, strays,
+    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, Whose, misplaced,
 };
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
@@ -41,9 +41,9 @@ use sqltext::{Class, Facts, Slot, Verb};
 use crate::client::Client;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
-use crate::fan::{Definition, Part};
 use crate::per_core::Core;
 use crate::query;
+use crate::scatter::{Definition, Part};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use bound::Bound;
@@ -462,7 +462,7 @@ fn strayed(
         home: &snapshot.home()?.name,
         database: &database,
     };
-    strays(statement, whose, group)
+    misplaced(statement, whose, group)
 }
 
 /// The plan of a text's shape.

@@ -2,9 +2,9 @@
 
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::Shape;
-use crate::fan::{Defining, Part, define};
 use crate::place::{self, Names, Where, Writing, in_text, split, upkeep};
 use crate::prepared::statements::PreparedStatements;
+use crate::scatter::{Defining, Part, define};
 use crate::variables::session_variables::SessionVariables;
 use farm::{Sharding, Snapshot, error};
 use planner::place::{Spot, own_call};

@@ -11,15 +11,15 @@ use sqltext::{Class, Facts, Verb};
 use super::Where;
 use crate::client::end::End;
 use crate::consistency::consistency_hints;
-use crate::crossing::verb::unlock_nothing;
-use crate::crossing::{end, verb, xa_elsewhere};
+use crate::dist_txn::verb::unlock_nothing;
+use crate::dist_txn::{end, verb, xa_elsewhere};
 use crate::execution::cache;
 use crate::execution::exec::{Job, Shape};
-use crate::fan::{Fan, Part, Wanted, sift};
 use crate::per_core::{Core, Handle};
 use crate::place::into;
+use crate::scatter::{Part, Scatter, Wanted, sift};
 use crate::session::Session;
-use crate::transaction::stint;
+use crate::transaction::unit_of_work;
 use crate::variables::lasting;
 use crate::variables::session_variables::SessionVariables;
 
@@ -38,15 +38,15 @@ impl Session {
         if ends && !self.await_views(&shape, job).await? {
             return Ok(());
         }
-        if (ends || self.transaction.crossing.is_some())
+        if (ends || self.transaction.dist_txn.is_some())
             && Box::pin(self.open_ends(&shape, job)).await?
         {
             return Ok(());
         }
-        let kept = stint::begin_stint(&self.core, &self.handle, &shape, job);
+        let kept = unit_of_work::begin_unit_of_work(&self.core, &self.handle, &shape, job);
         let mut place = self.place(&shape, job);
         if let Some(snapshot) = kept
-            && stint::is_kept_from(&self.handle, &place, &shape, &snapshot)
+            && unit_of_work::is_kept_from(&self.handle, &place, &shape, &snapshot)
         {
             match Box::pin(self.wait_for_move(&shape, job)).await? {
                 Some(free) => place = free,
@@ -63,7 +63,7 @@ impl Session {
         match place {
             Where::Stay => {
                 let prepares = matches!(job, Job::Prepare(_));
-                let open = self.transaction.crossing.is_some() && !prepares;
+                let open = self.transaction.dist_txn.is_some() && !prepares;
                 if open && !Box::pin(self.admit_anywhere(&shape, job)).await? {
                     return Ok(());
                 }
@@ -150,12 +150,12 @@ impl Session {
         }
         let sharded = self.core.shared.published.load().sharding.is_some();
         if shape.verb == Verb::Xa {
-            return match sharded || self.transaction.crossing.is_some() {
+            return match sharded || self.transaction.dist_txn.is_some() {
                 true => self.own_xa(shape, job).await,
                 false => Ok(false),
             };
         }
-        if shape.class != Class::Transaction || !(sharded || self.transaction.crossing.is_some()) {
+        if shape.class != Class::Transaction || !(sharded || self.transaction.dist_txn.is_some()) {
             return Ok(false);
         }
         self.transact(shape, job).await
@@ -181,12 +181,12 @@ impl Session {
                         same: writing.same,
                     },
                 };
-                let fan = Fan {
+                let scatter = Scatter {
                     parts: writing.parts,
                     answer,
                     clock: true,
                 };
-                self.fan_out(&fan, shape, job).await
+                self.scatter_out(&scatter, shape, job).await
             }
             Where::Rows(text) if shape.verb == Verb::Do => self.discard(&text).await,
             Where::InText(found) => Box::pin(self.run_in_text(&found, shape, job)).await,
@@ -220,7 +220,7 @@ impl Session {
         shape: Shape,
         job: Job,
     ) -> Result<(), End> {
-        if !self.core.settings().crossings.snapshot_reads {
+        if !self.core.settings().dist_txns.snapshot_reads {
             return self.answer_rows_now(answer, shape, job).await;
         }
         let mut groups: Vec<Arc<str>> = Vec::new();
@@ -258,12 +258,12 @@ impl Session {
         if let Err(why) = sift::sift(&self.core, &self.variables, &mut parts) {
             return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
         }
-        let fan = Fan {
+        let scatter = Scatter {
             parts,
             answer: Wanted::Rows(merging),
             clock: answer.clock,
         };
-        self.fan_out(&fan, shape, job).await
+        self.scatter_out(&scatter, shape, job).await
     }
 }
 

@@ -35,7 +35,7 @@ impl Session {
             return Where::Stay;
         }
         let xa = self.core.shape(text, &self.variables.mode).facts.contains(Facts::XA);
-        if self.transaction.crossing.is_some() || xa {
+        if self.transaction.dist_txn.is_some() || xa {
             return Where::Several;
         }
         let mut all = Where::Stay;

@@ -11,7 +11,7 @@ use sqltext::Verb;
 use super::{Where, refuse};
 use crate::client::end::End;
 use crate::execution::exec::{Job, Shape};
-use crate::fan::{Fan, Part, Wanted};
+use crate::scatter::{Part, Scatter, Wanted};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
@@ -29,12 +29,12 @@ impl Session {
         if !self.commit_before(NO_GROUP).await? {
             return Ok(());
         }
-        let fan = Fan {
+        let scatter = Scatter {
             parts,
             answer: Wanted::Rows(Merging::default()),
             clock: false,
         };
-        self.fan_alone(&fan, shape, job).await
+        self.scatter_alone(&scatter, shape, job).await
     }
 }
 

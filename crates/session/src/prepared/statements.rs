@@ -21,8 +21,8 @@ use sqltext::{Class, Dialect, Facts, Slot, Verb};
 use crate::client::Client;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
-use crate::consistency::marks;
 use crate::consistency::promises::Promises;
+use crate::consistency::write_tags;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::{listing, processlist};
@@ -406,8 +406,8 @@ async fn prepare_select(
     let (mut out, caps) = (Vec::with_capacity(64), client.capabilities);
     let sequence = &mut client.sequence;
     packet::write_with(&mut out, sequence, |out| reply.encode(out));
-    let mark = Column::new("?", ColumnKind::VarString);
-    packet::write_with(&mut out, sequence, |out| mark.encode(out, caps));
+    let tag = Column::new("?", ColumnKind::VarString);
+    packet::write_with(&mut out, sequence, |out| tag.encode(out, caps));
     if !caps.contains(Capabilities::DEPRECATE_EOF) {
         let end = EofPacket {
             warnings: 0,
@@ -496,8 +496,8 @@ pub(crate) async fn ready_statement(
         return Ok(());
     }
     count(&core.counters.prepares_repeated);
-    let mark = marks::mark_for(core, promises, connection, &statement.shape);
-    Box::pin(prepare_elsewhere(connection, statement, &mark)).await
+    let tag = write_tags::tag_for(core, promises, connection, &statement.shape);
+    Box::pin(prepare_elsewhere(connection, statement, &tag)).await
 }
 
 /// After a server refused to prepare one statement more: makes room on this connection, or else
@@ -544,15 +544,15 @@ fn preparing(shape: &Shape) -> Shape {
 async fn prepare_elsewhere(
     connection: &mut Connection,
     statement: &Statement,
-    mark: &str,
+    tag: &str,
 ) -> Result<(), ConnectionError> {
     let now = connection.state().clone();
     let then = Rc::new(now.parsing_as(&statement.state));
     if SessionState::same(&now, &then) || !now.can_become(&then) {
-        return connection.prepare(&statement.key, mark).await.map(drop);
+        return connection.prepare(&statement.key, tag).await.map(drop);
     }
     connection.become_state(&then).await?;
-    let prepared = connection.prepare(&statement.key, mark).await;
+    let prepared = connection.prepare(&statement.key, tag).await;
     if connection.become_state(&now).await.is_err() {
         let (operation, source) =
             ("returning to the session's state", std::io::Error::other("refused"));

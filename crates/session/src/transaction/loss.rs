@@ -20,9 +20,9 @@ use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::counters::count;
-use crate::crossing;
+use crate::dist_txn;
 use crate::execution::exec::{Job, Loss, Run, Shape, Tried};
-use crate::execution::train;
+use crate::execution::pipeline;
 use crate::introspection::operator::Fault;
 use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
@@ -50,7 +50,7 @@ impl Session {
     /// What is to be done about this loss.
     fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
         let open = self.variables.status.contains(Status::IN_TRANS)
-            && !prepares_aside(&self.core, &self.connections, &self.transaction, run);
+            && !prepares_parked(&self.core, &self.connections, &self.transaction, run);
         let alone = run.alone && run.pins.is_empty() && !open;
         if loss.forwarded && (loss.sent.is_none() || loss.file) {
             return Remedy::Tell;
@@ -59,9 +59,9 @@ impl Session {
             return Remedy::Elsewhere;
         }
         let harmless = || {
-            let mut cars = run.train.cars.iter();
+            let mut commands = run.pipeline.commands.iter();
             may_run_twice(&self.client, &self.prepared, &run.shape, run.job)
-                && cars.all(|car| car.shape.class == Class::Read)
+                && commands.all(|command| command.shape.class == Class::Read)
         };
         let may = match tried.plan.read_only {
             // It was tried elsewhere in vain: servers die together, too.
@@ -190,7 +190,7 @@ impl Session {
             count(&self.core.counters.reads_resumed);
         }
         count(&self.core.counters.retries);
-        train::leave_train(&mut self.client, run);
+        pipeline::leave_pipeline(&mut self.client, run);
         Ok(true)
     }
 
@@ -233,11 +233,11 @@ impl Session {
             run.shape.writes || commits,
             was_in_transaction,
         );
-        let cars = run.train.cars.iter().map(|car| car.shape);
+        let commands = run.pipeline.commands.iter().map(|command| command.shape);
         let tied = was_in_transaction
             || !run.pins.is_empty()
             || !self.variables.status.contains(Status::AUTOCOMMIT)
-            || cars.chain([run.shape]).any(|s| s.class == Class::Transaction);
+            || commands.chain([run.shape]).any(|s| s.class == Class::Transaction);
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let server = format!("{}:{}", target.host, target.port);
         tracing::debug!(
@@ -266,7 +266,7 @@ impl Session {
             client.error(&error::SERVER_LOST, &[&server]).await?;
         }
         // They may have run, up to any of them.
-        for _ in std::mem::take(&mut run.train).cars {
+        for _ in std::mem::take(&mut run.pipeline).commands {
             client.step();
             client.error(&error::SERVER_LOST, &[&server]).await?;
         }
@@ -332,13 +332,13 @@ fn may_run_twice(client: &Client, prepared: &PreparedStatements, shape: &Shape, 
 }
 
 /// It prepares a statement on a group that the open transaction has not touched.
-fn prepares_aside(
+fn prepares_parked(
     core: &Core,
     connections: &GroupConnections,
     transaction: &Transaction,
     run: &Run,
 ) -> bool {
-    matches!(run.job, Job::Prepare(_)) && !crossing::has_part_here(core, connections, transaction)
+    matches!(run.job, Job::Prepare(_)) && !dist_txn::has_part_here(core, connections, transaction)
 }
 
 /// Tells the control plane that a server failed the session.

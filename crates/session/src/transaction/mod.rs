@@ -8,4 +8,4 @@ pub(crate) mod replay_log;
 pub(crate) mod resume;
 pub(crate) mod settle;
 pub(crate) mod state;
-pub(crate) mod stint;
+pub(crate) mod unit_of_work;

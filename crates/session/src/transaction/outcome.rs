@@ -1,7 +1,7 @@
 //! Writes whose answers were lost: what became of them is found out, and the client gets the true
 //! answer, or the write is done again.
 //!
-//! The mark of the lost connection and the GTIDs behind the last ones that it reported name the write.
+//! The write tag of the lost connection and the GTIDs behind the last ones that it reported name the write.
 //! The control plane looks for it in the log of the primary that the group has in the end. Found, it
 //! has happened, and the log's row events say what its OK would have said. Not found, it never will.
 
@@ -37,7 +37,7 @@ const LOOK_MS: u64 = 10_000;
 #[derive(Clone, Debug)]
 pub(crate) struct LostOn {
     thread_id: u32,
-    mark: String,
+    tag: String,
     after: String,
     opened: Instant,
     began_us: u64,
@@ -78,13 +78,13 @@ impl Session {
         {
             return Box::pin(self.recover_transaction(run, tried, loss)).await;
         }
-        let alone = run.alone && run.pins.is_empty() && run.train.cars.is_empty();
+        let alone = run.alone && run.pins.is_empty() && run.pipeline.commands.is_empty();
         let own = self.variables.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
         if !alone || !own || !run.shape.writes || loss.forwarded {
             return Ok(Recovered::No);
         }
-        if !run.shape.marked || !self.promises.marks {
-            let why = "statements of this kind carry no mark into the binary log";
+        if !run.shape.tagged || !self.promises.tags_on {
+            let why = "statements of this kind carry no write tag into the binary log";
             return self.tell_unknown(run, tried, loss, why).await;
         }
         self.recover_write(run, tried, loss).await
@@ -154,7 +154,7 @@ impl Session {
         (sure, plain): (bool, bool),
     ) -> Result<Option<Recovered>, End> {
         match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
-            Known::Committed(gtid, _) if plain && run.train.cars.is_empty() => {
+            Known::Committed(gtid, _) if plain && run.pipeline.commands.is_empty() => {
                 promises::note_committed(
                     &self.core,
                     &mut self.connections,
@@ -180,7 +180,8 @@ impl Session {
             }
             Known::Lost if sure => Ok(None),
             Known::Lost => {
-                let why = "some of the transaction's statements carry no mark into the binary log";
+                let why =
+                    "some of the transaction's statements carry no write tag into the binary log";
                 self.tell_unknown(run, tried, loss, why).await.map(Some)
             }
             Known::Unknown(why) => self.tell_unknown(run, tried, loss, &why).await.map(Some),
@@ -242,11 +243,11 @@ pub(crate) fn lost_on(
     replay::note_idle_end(core, connections, connection);
     let reported = connection.reported.text();
     // Without it an earlier write of the connection would pass for the lost one.
-    let marked = promises.marks && !connection.is_guarded() && reported.is_some();
+    let tagged = promises.tags_on && !connection.is_guarded() && reported.is_some();
     Box::new(LostOn {
         thread_id: connection.thread_id,
-        mark: match marked {
-            true => core.marks.of(connection),
+        tag: match tagged {
+            true => core.write_tags.of(connection),
             false => String::new(),
         },
         after: reported.unwrap_or_default(),
@@ -273,7 +274,7 @@ async fn find_out(
         group: group.unwrap_or_default(),
         server: tried.plan.server,
         thread_id: on.thread_id,
-        mark: on.mark,
+        tag: on.tag,
         after: on.after,
         sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
         opened_s: on.opened.elapsed().as_secs(),

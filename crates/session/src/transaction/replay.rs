@@ -103,8 +103,8 @@ impl Session {
             matches!(shape.verb, Verb::Commit { .. })
                 || shape.facts.contains(Facts::IMPLICIT_COMMIT)
         };
-        let cars = &run.train.cars;
-        let ends = commits(&run.shape) || cars.iter().any(|car| commits(&car.shape));
+        let commands = &run.pipeline.commands;
+        let ends = commits(&run.shape) || commands.iter().any(|command| commits(&command.shape));
         if ends && !loss.unsent && !tried.plan.read_only {
             let plain = matches!(
                 run.shape.verb,
@@ -114,7 +114,7 @@ impl Session {
                 }
             );
             let (writes, sure) = wrote(&self.connections, &self.promises, &self.prepared);
-            if plain && cars.is_empty() && !writes {
+            if plain && commands.is_empty() && !writes {
                 return end_transaction(
                     &self.core,
                     &mut self.client,
@@ -125,7 +125,8 @@ impl Session {
                 )
                 .await;
             }
-            let sure = sure && cars.iter().all(|car| car.shape.marked || !car.shape.writes);
+            let sure = sure
+                && commands.iter().all(|command| command.shape.tagged || !command.shape.writes);
             let found = self.recover_commit(run, tried, loss, (sure, plain)).await?;
             if let Some(recovered) = found {
                 return Ok(recovered);
@@ -400,7 +401,7 @@ pub(crate) fn begin_log(
     shape: &Shape,
 ) {
     // Over several groups it cannot be done again on one of them.
-    if transaction.is_crossing() {
+    if transaction.is_dist_txn() {
         return;
     }
     let opens = matches!(shape.verb, Verb::Begin { .. })
@@ -450,7 +451,7 @@ fn wrote(
             Class::Transaction | Class::Set | Class::Show | Class::Use | Class::Empty
         ) || (entry.shape.verb == Verb::Select && quiet());
         writes |= !harmless;
-        sure &= harmless || (entry.shape.marked && promises.marks);
+        sure &= harmless || (entry.shape.tagged && promises.tags_on);
     }
     (writes, sure)
 }

@@ -9,8 +9,8 @@ use sqltext::{Class, Facts, Verb};
 
 use crate::authentication::accounts;
 use crate::client::end::End;
-use crate::connections::aside::{self, Kept};
 use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::parked::{self, Kept};
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Run, Shape};
@@ -189,9 +189,9 @@ impl Session {
         let left = self.variables.diagnostics.unasked()
             || self.variables.gets_diagnostics
             || self.variables.diagnostics.counted(shape)
-            || aside::unfetched(&self.variables);
+            || parked::unfetched(&self.variables);
         if left {
-            put_aside(&self.core, &self.handle, &self.variables, lease, shape);
+            park(&self.core, &self.handle, &self.variables, lease, shape);
             return;
         }
         give_back(&self.handle, lease);
@@ -210,7 +210,7 @@ pub(crate) fn completion(variables: &SessionVariables, verb: Verb) -> (bool, boo
 }
 
 /// Keeps the connection until somebody needs it more.
-fn put_aside(
+fn park(
     core: &Rc<Core>,
     handle: &Rc<Handle>,
     variables: &SessionVariables,
@@ -229,7 +229,7 @@ fn put_aside(
         },
         firm: variables.gets_diagnostics,
     };
-    core.put_aside(handle, kept);
+    core.park(handle, kept);
 }
 
 /// Gives a connection back to the pool; closes it where a KILL for this session may still hit
@@ -253,8 +253,8 @@ pub(crate) fn give_back_after_error(
         || !variables.status.contains(Status::AUTOCOMMIT);
     if may_be_open || !pins.is_empty() {
         connections.current.held = Some(Held { lease, pins });
-    } else if aside::unfetched(variables) {
-        put_aside(core, handle, variables, lease, &Shape::command());
+    } else if parked::unfetched(variables) {
+        park(core, handle, variables, lease, &Shape::command());
     } else {
         give_back(handle, lease);
     }

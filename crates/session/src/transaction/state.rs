@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use rowcache::ClientWrites;
 
-use crate::crossing::{Crossing, Unfinished};
+use crate::dist_txn::{DistTxn, Unfinished};
 
 /// What a session knows of its transaction.
 pub(crate) struct Transaction {
     /// The open transaction, in a farm with several groups.
-    pub crossing: Option<Box<Crossing>>,
+    pub dist_txn: Option<Box<DistTxn>>,
     /// What recovery has to end of the last ones before they are read.
     pub unfinished: Vec<Unfinished>,
     /// What its client has had acknowledged.
@@ -24,7 +24,7 @@ impl Transaction {
     /// None is open.
     pub fn new(writes: Arc<ClientWrites>) -> Transaction {
         Transaction {
-            crossing: None,
+            dist_txn: None,
             unfinished: Vec::new(),
             writes,
         }

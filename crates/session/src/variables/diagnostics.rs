@@ -2,7 +2,7 @@
 //! before is no longer the session's.
 //!
 //! What a reply said of itself is kept here; the rest the connection was asked when it left
-//! ([`crate::connections::aside`]). Numbers are put into the text of the question. Only GET DIAGNOSTICS cannot be
+//! ([`crate::connections::parked`]). Numbers are put into the text of the question. Only GET DIAGNOSTICS cannot be
 //! answered from memory where there was something to report.
 
 use backend::{Connection, Lease, Residue, Warning, Warnings};

@@ -3,7 +3,7 @@
 //! They live here and never reach a server. A SET that names one names only such, and so does a
 //! SELECT; their values are written out.
 
-use farm::crossing::Atomic;
+use farm::dist_txn::Atomic;
 use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Literal, Scope, Verb};
@@ -15,7 +15,7 @@ use crate::consistency::consistency_hints::{milliseconds, seconds};
 use crate::consistency::promises::{self, Promises, UNBOUNDED_MS};
 use crate::consistency::tokens;
 use crate::consistency::tokens::token;
-use crate::crossing::terms;
+use crate::dist_txn::terms;
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
@@ -184,7 +184,7 @@ impl Session {
                 "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
                 "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
-                "heddle_atomic" => terms::cross_terms(&self.core, &self.user, &self.promises)
+                "heddle_atomic" => terms::dist_txn_terms(&self.core, &self.user, &self.promises)
                     .atomic
                     .name()
                     .to_owned(),
@@ -238,7 +238,7 @@ pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Pr
     let marks = core.marks_of(name, user.peer.ip());
     let promises = &mut *promises;
     promises.version = version;
-    promises.marks = marks;
+    promises.tags_on = marks;
     if !promises.own.contains(Own::LEVEL) {
         promises.level = defaults.level;
     }

@@ -2,7 +2,7 @@
 //! connection runs its next statement.
 //!
 //! A literal that SET assigns is known from the text. Every other value stands on the connection
-//! that ran the statement, which is put aside and asked only when it leaves the session. A
+//! that ran the statement, which is parked and asked only when it leaves the session. A
 //! connection with another session's variables has them set to NULL before it runs anything, for
 //! routines and triggers read variables that the text does not name; what these assign unseen is
 //! right only while the session stays on its connection.

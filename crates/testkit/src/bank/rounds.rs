@@ -171,7 +171,7 @@ impl Bank {
         self.clear();
         let began = now_us();
         let books = Arc::new(Books::default());
-        let threads = self.open_desks(seed, &books);
+        let threads = self.start_clients(seed, &books);
         let mut wrong = Vec::new();
         let mut kills = 0;
         if !self.goes_on(&books) {
@@ -232,7 +232,7 @@ impl Bank {
         }
     }
 
-    fn open_desks(&self, seed: u64, books: &Arc<Books>) -> Vec<JoinHandle<()>> {
+    fn start_clients(&self, seed: u64, books: &Arc<Books>) -> Vec<JoinHandle<()>> {
         let address = self.address();
         let tellers = (0..CLIENTS).map(|client| {
             let (books, next) = (Arc::clone(books), Arc::clone(&self.next));

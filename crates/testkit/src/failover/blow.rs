@@ -16,7 +16,7 @@ use super::site::Site;
 use super::stop::Stop;
 use super::strike::promote;
 
-/// For an office to be filled, and for clients to find their way.
+/// For a leadership to be filled, and for clients to find their way.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longer than a leader's lease, its margins included.

@@ -29,7 +29,7 @@ fn at_level(seat: &mut Seat, client: &mut Client, level: &str) -> Result<(), Fai
     while !seat.stand.stop.is_raised() {
         seat.borrow(client)?;
         let writer = seat.dice.below(WRITERS) as usize;
-        let floor = seat.stand.counters[writer].load(Ordering::SeqCst);
+        let required = seat.stand.counters[writer].load(Ordering::SeqCst);
         let sql = match level {
             "eventual" => "SELECT SUM(balance) FROM proof.account".to_owned(),
             _ => format!("SELECT v FROM proof.counter WHERE writer = {writer}"),
@@ -42,7 +42,7 @@ fn at_level(seat: &mut Seat, client: &mut Client, level: &str) -> Result<(), Fai
             }
         };
         let (kept, bound) = match level {
-            "strong" => (value >= floor, floor),
+            "strong" => (value >= required, required),
             "session" => (value >= seen[writer], seen[writer]),
             _ => (value == ACCOUNTS * BALANCE, ACCOUNTS * BALANCE),
         };

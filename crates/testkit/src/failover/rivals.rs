@@ -143,7 +143,7 @@ impl Rival {
     }
 }
 
-/// Writes that a server acknowledged while another one was in office; `terms` are the servers that
+/// Writes that a server acknowledged while another one was in charge; `terms` are the servers that
 /// were primary, in their order. An acknowledgement counts against a server only when its write was
 /// sent after a later primary's acknowledgement had arrived, so that no slow answer is blamed.
 pub fn overlaps(acks: &[Ack], terms: &[usize]) -> Vec<String> {

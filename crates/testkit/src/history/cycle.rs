@@ -141,8 +141,8 @@ pub(super) fn edges(
         for (key, list) in &one.reads {
             let seen = list.last().into_iter();
             // Of one that keeps to a group nothing follows for others: the last that crosses counts, too.
-            let crossing = list.iter().rev().find(crosses).filter(|_| snapshot);
-            for id in seen.chain(crossing) {
+            let dist_txn = list.iter().rev().find(crosses).filter(|_| snapshot);
+            for id in seen.chain(dist_txn) {
                 let to = home(id).map_or(Face::Begin, Face::View);
                 add(*id, face(to), Why::Read(*key));
             }
@@ -151,8 +151,8 @@ pub(super) fn edges(
             let Some(next) = later.next().filter(|_| !unknown) else {
                 continue;
             };
-            let crossing = later.find(crosses).filter(|_| snapshot);
-            for id in [next].into_iter().chain(crossing) {
+            let dist_txn = later.find(crosses).filter(|_| snapshot);
+            for id in [next].into_iter().chain(dist_txn) {
                 let from = home(id).map_or(Face::End, Face::View);
                 add(face(from), *id, Why::Missed(*key));
             }

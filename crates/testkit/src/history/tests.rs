@@ -149,16 +149,16 @@ fn snapshots_need_not_agree_on_what_keeps_to_one_group_each() {
     // On one group they have one order, and if one of them crosses as well.
     let text = wrong_on(&forked, &last, [(10, 1), (20, 1)]);
     assert!(text.starts_with("in a circle:"), "{text}");
-    let mut crossing = forked.clone();
-    crossing[0] = writes(1, &[10, 30]);
+    let mut dist_txn = forked.clone();
+    dist_txn[0] = writes(1, &[10, 30]);
     let last: [(Key, &[Id]); 3] = [(10, &[1]), (20, &[2]), (30, &[1])];
-    let text = wrong_on(&crossing, &last, places);
+    let text = wrong_on(&dist_txn, &last, places);
     assert!(text.starts_with("in a circle:"), "{text}");
 }
 
 /// Others of their groups, behind those that cross, hide nothing.
 #[test]
-fn half_of_a_crossing_behind_others_is_found() {
+fn half_of_a_dist_txn_behind_others_is_found() {
     let history = [
         writes(1, &[10, 20]),
         writes(2, &[10]),

@@ -289,7 +289,7 @@ fn follows(server: &Named, primary: &Named, all: &mut Vec<Finding>) {
     let (address, leader) = (server.address(), primary.address());
     let place = &server.place;
     let error = |text: String| Finding::new(Kind::Error, &address, text);
-    let (start, forget) = topology::start_and_forget(&place.version);
+    let (_, forget) = topology::start_and_forget(&place.version);
     if engines_differ(&place.version, &primary.place.version, &address, all) {
         return;
     }
@@ -329,6 +329,14 @@ fn follows(server: &Named, primary: &Named, all: &mut Vec<Finding>) {
         &address,
         format!("replica of {theirs}: it runs {}", place.version),
     ));
+    keeps_up(upstream, &place.version, &address, all);
+}
+
+/// How a replica of the head replicates: by which connection, whether it runs, what it leaves out, how late.
+fn keeps_up(upstream: &Upstream, version: &Version, address: &str, all: &mut Vec<Finding>) {
+    let replica = &upstream.replica;
+    let error = |text: String| Finding::new(Kind::Error, address, text);
+    let (start, forget) = topology::start_and_forget(version);
     if !upstream.channel.is_empty() {
         let text = format!(
             "it follows by the named connection {:?}, which Heddle's statements do not name; have it forget \
@@ -355,7 +363,7 @@ fn follows(server: &Named, primary: &Named, all: &mut Vec<Finding>) {
             "it holds back what it received for {} s; it serves reads that late, and a failover to it waits",
             upstream.delay_s
         );
-        all.push(Finding::new(Kind::Warning, &address, text));
+        all.push(Finding::new(Kind::Warning, address, text));
     }
 }
 

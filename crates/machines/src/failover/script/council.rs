@@ -41,17 +41,17 @@ impl Script {
                 router(who),
                 position(at)
             ),
-            Event::Office {
+            Event::Leadership {
                 leads,
                 number,
                 peers,
-                strays,
+                expired_routers,
             } => {
                 let mut text = match leads {
-                    true => format!("office: leads as {number}"),
-                    false => format!("office: follows {number}"),
+                    true => format!("leadership: leads as {number}"),
+                    false => format!("leadership: follows {number}"),
                 };
-                for (word, list) in [("with", peers), ("astray", strays)] {
+                for (word, list) in [("with", peers), ("astray", expired_routers)] {
                     if !list.is_empty() {
                         text.push_str(&format!(", {word} {}", routers(list)));
                     }
@@ -69,7 +69,7 @@ impl Script {
                 let (name, asked) = (self.name(*server), moment(*asked_us));
                 format!("{name} had executed {} after {asked}", position(at))
             }
-            Event::Parted { replica } => format!("{} lost its primary", self.name(*replica)),
+            Event::Disconnected { replica } => format!("{} lost its primary", self.name(*replica)),
             _ => String::new(),
         }
     }
@@ -91,11 +91,14 @@ impl Script {
             };
             return Some(parse_position(rest).map(own));
         }
-        if let Some(rest) = line.strip_prefix("office: ") {
-            return Some(parse_office(rest));
+        if let Some(rest) = line.strip_prefix("leadership: ") {
+            return Some(parse_leadership(rest));
         }
         if let Some(name) = line.strip_suffix(" lost its primary") {
-            return Some(self.find(name).map(|replica| Event::Parted { replica }));
+            return Some(
+                self.find(name)
+                    .map(|replica| Event::Disconnected { replica }),
+            );
         }
         if let Some((name, rest)) = line.split_once(" had executed ") {
             return Some(self.parse_executed(name, rest));
@@ -140,26 +143,29 @@ fn parse_cut(router: RouterId, text: &str) -> Result<Event, String> {
     })
 }
 
-fn parse_office(text: &str) -> Result<Event, String> {
+fn parse_leadership(text: &str) -> Result<Event, String> {
     let mut parts = text.split(", ");
-    let office = parts.next().unwrap_or_default();
-    let (leads, number) = match office.strip_prefix("leads as ") {
+    let leadership = parts.next().unwrap_or_default();
+    let (leads, number) = match leadership.strip_prefix("leads as ") {
         Some(number) => (true, number),
-        None => (false, office.strip_prefix("follows ").unwrap_or_default()),
+        None => (
+            false,
+            leadership.strip_prefix("follows ").unwrap_or_default(),
+        ),
     };
-    let number = number.parse().map_err(|_| "an office has a number")?;
-    let (mut peers, mut strays) = (Vec::new(), Vec::new());
+    let number = number.parse().map_err(|_| "a leadership has a number")?;
+    let (mut peers, mut expired_routers) = (Vec::new(), Vec::new());
     for part in parts {
         match part.split_once(' ') {
             Some(("with", list)) => peers = parse_routers(list)?,
-            Some(("astray", list)) => strays = parse_routers(list)?,
-            _ => return Err(format!("«{part}» says nothing of an office")),
+            Some(("astray", list)) => expired_routers = parse_routers(list)?,
+            _ => return Err(format!("«{part}» says nothing of a leadership")),
         }
     }
-    Ok(Event::Office {
+    Ok(Event::Leadership {
         leads,
         number,
         peers,
-        strays,
+        expired_routers,
     })
 }

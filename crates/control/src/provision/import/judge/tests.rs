@@ -1,3 +1,5 @@
+//! What is said of replication setups, from the answers of their servers.
+
 use engine::topology::Follower;
 use engine::{Observation, Replica};
 

@@ -1,0 +1,527 @@
+//! How a transaction ends that touched several groups: by its client, before a statement that commits,
+//! or because one of its parts is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use backend::ConnectionError;
+use farm::dist_txn::GlobalId;
+use farm::{ClientError, error};
+use machines::xa::commit::{Commit, Event, Reason, Reply};
+use mysql_wire::command::Command;
+use mysql_wire::status::Status;
+use sqltext::Verb;
+
+use super::drive::{Drive, Ended, Side};
+use super::question::{COMMIT, ROLLBACK};
+use super::xa::Own;
+use super::{DistTxn, Part};
+use crate::client::Client;
+use crate::client::end::End;
+use crate::connections::group_connections::{GroupConnections, Held, group_of};
+use crate::connections::pin::Pins;
+use crate::consistency::promises::{self, Promises};
+use crate::consistency::{acks, client_level};
+use crate::counters::count;
+use crate::dist_txn::{self, waits};
+use crate::execution::exec::{Job, Shape};
+use crate::per_core::{Core, Handle};
+use crate::session::{Session, is_free};
+use crate::transaction::state::Transaction;
+use crate::transaction::{loss, settle};
+use crate::variables::session_variables::SessionVariables;
+
+/// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
+/// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's `innodb_snapshot_isolation`,
+/// on by default from 11.8 on), XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
+pub(super) const UNDONE: [u16; 6] = [1213, 1205, 1020, 1402, 1613, 1614];
+
+/// A decision is asked for so long on top of the wait for a primary.
+pub(super) const SETTLE_MS: u64 = 10_000;
+
+/// Pause between two looks whether recovery has ended a branch.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How a transaction ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Committed,
+    /// With the reason, unless it was the client's wish.
+    Undone(Option<String>),
+    /// Nobody can say yet.
+    Unknown(String),
+}
+
+impl Outcome {
+    /// What the client hears of a COMMIT that ended so.
+    pub(crate) fn error(self) -> Option<(ClientError, String)> {
+        match self {
+            Outcome::Committed | Outcome::Undone(None) => None,
+            Outcome::Undone(Some(why)) => Some((error::DIST_TXN_UNDONE, why)),
+            Outcome::Unknown(why) => Some((error::OUTCOME_UNKNOWN, why)),
+        }
+    }
+}
+
+/// A branch that recovery is to end, before the session reads its group again.
+pub(crate) struct Unfinished {
+    id: GlobalId,
+    group: u32,
+    name: Arc<str>,
+}
+
+impl Session {
+    /// Ends the open transaction on all its groups. The client is not answered.
+    pub(crate) async fn finish(&mut self, commit: bool) -> Outcome {
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let Some(dist_txn) = self.transaction.dist_txn.take() else {
+            return Outcome::Committed;
+        };
+        self.connections.current.replay = None;
+        for seat in &mut self.connections.others {
+            seat.replay = None;
+        }
+        let crossed = dist_txn.has_crossed();
+        let counted = crossed && !dist_txn.of_read;
+        let id = dist_txn.id;
+        let own = dist_txn.own.as_deref();
+        let (sides, pins) =
+            sides_of(&self.core, &self.variables, &mut self.connections, dist_txn.parts, own);
+        let ended = match id.is_some() || !crossed {
+            true if sides.is_empty() => return Outcome::Undone(None),
+            true => {
+                let drive = self.drive_of(id, sides, own, None);
+                let event = match commit {
+                    true => Event::Commit,
+                    false => Event::Rollback,
+                };
+                Box::pin(drive.run(event)).await
+            }
+            false => finish_plain(sides, commit).await,
+        };
+        let outcome = judge(&self.core, &mut self.transaction, id, &ended);
+        if counted {
+            let counters = &self.core.counters;
+            let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
+            counters.xa_participants.fetch_add(groups, Relaxed);
+            count(match (commit, &outcome) {
+                (true, Outcome::Committed) => &counters.xa_commit_success,
+                (_, Outcome::Unknown(_)) => &counters.xa_unknown,
+                (true, Outcome::Undone(_)) => &counters.xa_commit_failure,
+                (false, _) => &counters.xa_rollback_success,
+            });
+        }
+        self.settle_sides(ended.sides, pins);
+        outcome
+    }
+
+    /// What ends them.
+    pub(super) fn drive_of(
+        &self,
+        id: Option<GlobalId>,
+        sides: Vec<Side>,
+        own: Option<&Own>,
+        machine: Option<Commit>,
+    ) -> Drive {
+        Drive {
+            operator: Arc::clone(&self.core.shared.operator),
+            id,
+            sides,
+            alone: None,
+            own: own.map(|own| own.xid.clone()),
+            machine,
+            settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
+            copies: acks::copies(&self.core, &self.handle, &self.user, &self.transaction).into(),
+        }
+    }
+
+    /// The session ends, or begins anew: what it has open over several groups is rolled back; what is
+    /// prepared stays so.
+    pub(crate) async fn leave_dist_txn(&mut self) {
+        if self.transaction.own_is_prepared() {
+            // Closed, they let others end it.
+            drop(self.connections.take_all_held());
+        }
+        if self.transaction.is_dist_txn() && !self.transaction.own_is_prepared() {
+            count(&self.core.counters.xa_rollback_on_close);
+            let _ = self.finish(false).await;
+        }
+        self.transaction.dist_txn = None;
+    }
+
+    /// The connections go where they belong, and the session's reads will have what was written.
+    pub(super) fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
+        let snapshot = self.core.snapshot();
+        let back = dist_txn::seat_number(&self.core, &self.connections);
+        for (side, tied) in sides.into_iter().zip(pins) {
+            let Some(group) = group_of(&snapshot, side.group) else {
+                continue;
+            };
+            self.connections.switch_to(group, &self.core);
+            if !side.gtid.is_empty() {
+                promises::note_committed(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &mut self.promises,
+                    &String::from_utf8_lossy(&side.gtid),
+                );
+            }
+            match (side.lease, tied) {
+                (Some(lease), Some(pins)) if !pins.is_empty() => {
+                    self.connections.current.held = Some(Held { lease, pins });
+                }
+                (Some(lease), _) => settle::give_back(&self.handle, lease),
+                (None, Some(_)) => {
+                    self.connections.lose_proof();
+                    client_level::tell_client(
+                        &self.core,
+                        &self.connections,
+                        &self.transaction,
+                        None,
+                    );
+                    loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(group) = group_of(&snapshot, back) {
+            self.connections.switch_to(group, &self.core);
+        }
+        let_go(&self.handle, &self.variables, &mut self.connections);
+    }
+
+    /// Before a statement that commits implicitly, on this group: what is open is committed over all
+    /// its groups. False: that failed, and the client has been answered.
+    pub(crate) async fn commit_before(&mut self, group: u32) -> Result<bool, End> {
+        let Some(dist_txn) = &self.transaction.dist_txn else {
+            return Ok(true);
+        };
+        let untouched = dist_txn.parts.is_empty();
+        // Its server does it.
+        if let [only] = &dist_txn.parts[..]
+            && only.group == group
+        {
+            return Ok(true);
+        }
+        if untouched {
+            self.transaction.dist_txn = None;
+            self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+            return Ok(true);
+        }
+        match self.finish(true).await.error() {
+            None => Ok(true),
+            Some((error, why)) => {
+                self.client.error(&error, &[&why]).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// After a command: a transaction of which a part is gone is rolled back everywhere.
+    pub(crate) async fn after_command(&mut self) {
+        if Box::pin(self.after_own()).await {
+            return;
+        }
+        let Some(dist_txn) = &mut self.transaction.dist_txn else {
+            return;
+        };
+        let failed = dist_txn.failed.take();
+        let crossed = dist_txn.has_crossed();
+        let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
+        let in_transaction = self.variables.status.contains(Status::IN_TRANS);
+        if groups.is_empty() {
+            if !in_transaction && !dist_txn.lost {
+                self.transaction.dist_txn = None;
+            }
+            return;
+        }
+        let mut whole = groups
+            .iter()
+            .all(|group| dist_txn::held_in(&self.core, &mut self.connections, *group).is_some());
+        if whole && let Some(number) = failed {
+            whole = !(crossed && UNDONE.contains(&number));
+            for group in &groups {
+                whole = whole && is_open(&self.core, &mut self.connections, *group).await;
+            }
+        }
+        // The client heard that the transaction is over: the command was lost with a server that had no
+        // part in it yet.
+        let told_over = whole && failed.is_some() && !in_transaction;
+        match (whole, crossed) {
+            (true, _) if told_over => drop(self.finish(false).await),
+            (true, true) => {}
+            (true, false) => {
+                if !in_transaction && self.variables.status.contains(Status::AUTOCOMMIT) {
+                    self.transaction.dist_txn = None;
+                    let_go(&self.handle, &self.variables, &mut self.connections);
+                }
+            }
+            (false, true) => drop(self.finish(false).await),
+            (false, false) => {
+                self.transaction.dist_txn = None;
+                if failed.is_some() {
+                    leave_ended(
+                        &self.core,
+                        &self.handle,
+                        &mut self.variables,
+                        &mut self.connections,
+                        groups[0],
+                    );
+                }
+                let_go(&self.handle, &self.variables, &mut self.connections);
+            }
+        }
+        if !whole && failed.is_none() && in_transaction {
+            self.transaction.dist_txn = Some(Box::new(DistTxn {
+                lost: true,
+                ..DistTxn::default()
+            }));
+            self.variables.status |= Status::IN_TRANS;
+        }
+    }
+}
+
+/// The parts with their connections, and what ties the session to each of these.
+pub(super) fn sides_of(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    parts: Vec<Part>,
+    own: Option<&Own>,
+) -> (Vec<Side>, Vec<Option<Pins>>) {
+    let mut pins = Vec::with_capacity(parts.len());
+    let mut sides = Vec::with_capacity(parts.len());
+    for part in parts {
+        let held = dist_txn::take_held_in(core, connections, part.group);
+        let behind = part.hurried.then(|| waits::give_back_waits(variables));
+        let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
+        pins.push(tied.map(|tied| match own {
+            Some(_) => tied - Pins::XA,
+            None => tied,
+        }));
+        sides.push(side(part, lease, behind, own));
+    }
+    (sides, pins)
+}
+
+/// The server has rolled the transaction of one group back by itself.
+pub(super) fn leave_ended(
+    core: &Core,
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    group: u32,
+) {
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    if let Some(held) = dist_txn::take_held_in(core, connections, group) {
+        match held.pins.is_empty() {
+            true => settle::give_back(handle, held.lease),
+            false => dist_txn::put_held_in(core, connections, group, held),
+        }
+    }
+    connections.current.replay = None;
+}
+
+/// The group's connection says that its transaction is still open.
+pub(super) async fn is_open(core: &Core, connections: &mut GroupConnections, group: u32) -> bool {
+    let Some(held) = dist_txn::held_in(core, connections, group) else {
+        return true;
+    };
+    let asked = held.lease.connection_mut().run(&[(Command::Ping, b"")]);
+    let status = asked.await.ok().and_then(|outcome| outcome.status);
+    status.is_some_and(|status| status.contains(Status::IN_TRANS))
+}
+
+pub(super) fn judge(
+    core: &Core,
+    transaction: &mut Transaction,
+    id: Option<GlobalId>,
+    ended: &Ended,
+) -> Outcome {
+    let name = |seat: machines::xa::Seat| {
+        let side = ended.sides.get(usize::from(seat.0));
+        side.map_or("?", |side| &*side.name)
+    };
+    match &ended.reply {
+        Reply::Committed { unfinished } => {
+            if !unfinished.is_empty() {
+                count(&core.counters.xa_unfinished);
+            }
+            for seat in unfinished {
+                if let (Some(id), Some(side)) = (id, ended.sides.get(usize::from(seat.0))) {
+                    let (group, name) = (side.group, side.name.clone());
+                    transaction.unfinished.push(Unfinished { id, group, name });
+                }
+            }
+            Outcome::Committed
+        }
+        Reply::RolledBack(None) | Reply::Held => Outcome::Undone(None),
+        Reply::RolledBack(Some(Reason::Refused(seat, refusal))) => {
+            let (number, text) = (refusal.number, &refusal.text);
+            let why = format!("group {} refused: error {number}: {text}", name(*seat));
+            Outcome::Undone(Some(why))
+        }
+        Reply::RolledBack(Some(Reason::Lost(seat))) => {
+            let why = format!("the connection to group {} was lost", name(*seat));
+            Outcome::Undone(Some(why))
+        }
+        Reply::Unknown => Outcome::Unknown(match id {
+            Some(id) => format!(
+                "the group that decides the transaction ({id}) does not answer; it will be ended \
+                 as a whole"
+            ),
+            None => "the connection to a group was lost with its COMMIT".to_owned(),
+        }),
+    }
+}
+
+/// Outside transactions: connections that nothing ties go back, of all seats.
+fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut GroupConnections) {
+    if !is_free(variables.status) {
+        return;
+    }
+    let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());
+    let others = connections.others.iter_mut().filter_map(|seat| free(&mut seat.held));
+    let mut all: Vec<Held> = others.collect();
+    all.extend(free(&mut connections.current.held));
+    for held in all {
+        settle::give_back(handle, held.lease);
+    }
+}
+
+/// The client does not know that its transaction is undone: it hears so now. False: it is not, or
+/// the statement says ROLLBACK.
+pub(crate) async fn tell_undone(
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    transaction: &mut Transaction,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let lost = transaction.dist_txn.as_ref().is_some_and(|it| it.lost);
+    if !lost || matches!(job, Job::Prepare(_)) {
+        return Ok(false);
+    }
+    transaction.dist_txn = None;
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    if matches!(shape.verb, Verb::Rollback { .. }) {
+        return Ok(false);
+    }
+    let why = "the connection to a group was lost behind its last statement";
+    client.error(&error::DIST_TXN_UNDONE, &[why]).await?;
+    Ok(true)
+}
+
+/// Waits until recovery has ended what transactions of this session have left on a group; not for
+/// ever.
+pub(super) async fn await_ends(
+    core: &Core,
+    transaction: &mut Transaction,
+    promises: &Promises,
+    group: u32,
+) {
+    let until_us = core.now_us() + promises.failover_wait_ms * 1000;
+    let all = std::mem::take(&mut transaction.unfinished);
+    for one in all {
+        if one.group != group {
+            transaction.unfinished.push(one);
+            continue;
+        }
+        let operator = Arc::clone(&core.shared.operator);
+        while operator.is_in_doubt(&one.id, &one.name) && core.now_us() < until_us {
+            reactor::sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+fn side(
+    part: Part,
+    lease: Option<backend::Lease>,
+    behind: Option<String>,
+    own: Option<&Own>,
+) -> Side {
+    let xid = match (part.branch, own) {
+        (Some(branch), _) => Some(branch.to_string().into()),
+        (None, Some(own)) => Some(own.xid.to_string().into()),
+        (None, None) => None,
+    };
+    Side {
+        xid,
+        group: part.group,
+        name: part.name,
+        work: part.work,
+        branch: part.branch,
+        lease,
+        behind,
+        prepared: false,
+        gtid: Vec::new(),
+    }
+}
+
+/// Ends plain transactions one after the other: those that only read, and those that need not be whole.
+async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
+    let mut committed = false;
+    let mut unclear = false;
+    let mut reason = None;
+    for (seat, side) in (0u16..).map(machines::xa::Seat).zip(&mut sides) {
+        let Some(lease) = &mut side.lease else {
+            reason.get_or_insert(Reason::Lost(seat));
+            continue;
+        };
+        // What failed before the first commit undoes the rest.
+        let commits = commit && (reason.is_none() || committed);
+        let text: &[u8] = match commits {
+            true => COMMIT.as_bytes(),
+            false => ROLLBACK.as_bytes(),
+        };
+        let mut commands = vec![(Command::Query, text)];
+        commands.extend(side.behind.as_ref().map(|it| (Command::Query, it.as_bytes())));
+        let mut told = backend::Told::default();
+        let connection = lease.connection_mut();
+        match connection.run_telling(&commands, &mut told).await {
+            Ok(_) => committed |= commits && side.work.wrote,
+            Err(ConnectionError::Refused {
+                number, message, ..
+            }) => {
+                let text = String::from_utf8_lossy(&message).into_owned();
+                let refusal = machines::xa::commit::Refusal { number, text };
+                reason.get_or_insert(Reason::Refused(seat, refusal));
+                side.lease = None;
+            }
+            Err(_) => {
+                // Its COMMIT may have been done.
+                unclear |= commits && side.work.wrote;
+                reason.get_or_insert(Reason::Lost(seat));
+                side.lease = None;
+            }
+        }
+        side.gtid = told.gtid;
+    }
+    let reply = match reason {
+        None if commit => Reply::Committed {
+            unfinished: Vec::new(),
+        },
+        _ if !commit => Reply::RolledBack(None),
+        Some(_) if committed || unclear => Reply::Unknown,
+        reason => Reply::RolledBack(reason),
+    };
+    let machine = Commit::new(sides.iter().map(|side| side.work));
+    Ended {
+        reply,
+        sides,
+        machine,
+    }
+}
+
+impl DistTxn {
+    /// It is as its BEGIN left it.
+    pub(super) fn only_begun(begun: super::Begun, read_only: bool) -> DistTxn {
+        DistTxn {
+            begun: Some(begun),
+            read_only,
+            ..DistTxn::default()
+        }
+    }
+}

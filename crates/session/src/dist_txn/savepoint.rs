@@ -1,0 +1,150 @@
+//! Savepoints of a transaction over several groups: on all of them, and on those that come later.
+
+use backend::ConnectionError;
+use farm::error;
+use sqltext::{Mode, PieceKind, Verb};
+
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::dist_txn::{snapshot, verb};
+use crate::execution::exec::{Job, Shape};
+use crate::per_core::Core;
+use crate::session::Session;
+use crate::variables::user_variables;
+
+/// The name at the end of SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT, as names are compared; `None` in
+/// what no server takes.
+fn name_of(text: &[u8], mode: &Mode) -> Option<String> {
+    let mut pieces = sqltext::pieces(text, mode)?;
+    pieces.retain(|piece| piece.kind != PieceKind::Semicolon);
+    let (last, words) = pieces.split_last()?;
+    let whole = !words.first()?.is(text, "savepoint") || words.len() == 1;
+    let name = last.name(text, mode).filter(|_| whole)?;
+    Some(String::from_utf8_lossy(&name).to_lowercase())
+}
+
+impl Session {
+    /// Runs such a statement on all groups of the open transaction. False: it is one group's matter.
+    pub(super) async fn savepoint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let Some(dist_txn) = &mut self.transaction.dist_txn else {
+            return Ok(false);
+        };
+        let mode = &self.variables.mode;
+        let name = name_of(&text, mode);
+        let mut set = dist_txn.savepoints.iter();
+        let at = set.position(|it| name_of(it, mode) == name);
+        let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
+        if let Some(name) = &name
+            && groups.is_empty()
+            && at.is_none()
+            && shape.verb != Verb::Savepoint
+        {
+            self.client.error(&error::SAVEPOINT_UNKNOWN, &[name]).await?;
+            return Ok(true);
+        }
+        match (shape.verb, at) {
+            // Its server says what is wrong with it.
+            _ if name.is_none() => {}
+            (Verb::Savepoint, at) => {
+                if let Some(at) = at {
+                    dist_txn.savepoints.remove(at);
+                }
+                dist_txn.savepoints.push(text.clone());
+            }
+            (Verb::RollbackTo, Some(at)) => dist_txn.savepoints.truncate(at + 1),
+            (_, Some(at)) => dist_txn.savepoints.truncate(at),
+            (_, None) => {}
+        }
+        match groups[..] {
+            [] if name.is_some() => verb::say_done(
+                &mut self.client,
+                &mut self.variables,
+                &self.transaction,
+                &mut self.run,
+                shape,
+            )
+            .await
+            .map(|()| true),
+            [] | [_] => {
+                verb::sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
+                Ok(false)
+            }
+            _ => {
+                self.savepoint_on_all(shape, &groups, &text).await?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The groups all run it at once, and the client gets one answer for them: the first error counts.
+    async fn savepoint_on_all(
+        &mut self,
+        shape: &Shape,
+        groups: &[u32],
+        text: &[u8],
+    ) -> Result<(), End> {
+        match run_on(&self.core, &mut self.connections, groups, text).await {
+            Ok(()) => {
+                verb::say_done(
+                    &mut self.client,
+                    &mut self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    shape,
+                )
+                .await?
+            }
+            Err(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                let client = &mut self.client;
+                client.server_error(number, sqlstate, &message).await?;
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.client.error(&error::DIST_TXN_UNDONE, &[&why]).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a text on the connections of these groups, all at once; the first error counts. A
+/// connection that breaks is closed.
+pub(crate) async fn run_on(
+    core: &Core,
+    connections: &mut GroupConnections,
+    groups: &[u32],
+    text: &[u8],
+) -> Result<(), ConnectionError> {
+    let texts = groups.iter().map(|group| (*group, vec![text.to_vec()]));
+    snapshot::run_each(core, connections, texts.collect()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use sqltext::{Dialect, Mode};
+
+    use super::name_of;
+
+    #[test]
+    fn names_are_found_and_compared_without_case() {
+        let mode = Mode::new(Dialect::MariaDb, 101_106);
+        for text in ["SAVEPOINT 'a'", "SAVEPOINT", "SAVEPOINT a b", "SAVEPOINT 1"] {
+            assert_eq!(name_of(text.as_bytes(), &mode), None, "{text}");
+        }
+        for (text, name) in [
+            ("SAVEPOINT a", "a"),
+            ("ROLLBACK WORK TO SAVEPOINT  A ; ", "a"),
+            ("RELEASE SAVEPOINT `My Point`", "my point"),
+            ("SAVEPOINT `a``b`", "a`b"),
+            ("SAVEPOINT /* b */ a /* c */", "a"),
+            ("SAVEPOINT a -- c", "a"),
+        ] {
+            assert_eq!(name_of(text.as_bytes(), &mode).as_deref(), Some(name), "{text}");
+        }
+    }
+}

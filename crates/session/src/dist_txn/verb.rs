@@ -1,0 +1,337 @@
+//! BEGIN, COMMIT and ROLLBACK in a farm with several groups.
+
+use farm::error;
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use super::{Begun, DistTxn, Part};
+use crate::client::Client;
+use crate::client::end::End;
+use crate::client::request::Request;
+use crate::connections::group_connections::{GroupConnections, group_of};
+use crate::connections::pin::Pins;
+use crate::execution::exec::{Job, Shape};
+use crate::execution::statement_run::StatementRun;
+use crate::per_core::Core;
+use crate::session::{self, Session};
+use crate::transaction::settle;
+use crate::transaction::state::Transaction;
+use crate::variables::assigned::switched;
+use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
+
+impl Session {
+    /// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any
+    /// statement, on the seat that is the current one now.
+    pub(crate) async fn transact(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
+            return Ok(false);
+        }
+        match shape.verb {
+            Verb::Begin {
+                read_only,
+                snapshot: true,
+            } if self.begin_snapshot(shape, job, read_only).await? => Ok(true),
+            Verb::Begin { read_only, .. } => self.begin_later(shape, job, read_only).await,
+            Verb::Commit { .. } => self.end_open(shape, true).await,
+            Verb::Rollback { .. } => self.end_open(shape, false).await,
+            Verb::Savepoint
+                if may_begin_with_savepoint(
+                    &self.variables,
+                    &self.connections,
+                    &self.transaction,
+                ) =>
+            {
+                // Its first statement tells on which group.
+                self.transaction.dist_txn = Some(Box::new(begin_of_own(self.variables.status)));
+                self.variables.status |= Status::IN_TRANS;
+                self.savepoint(shape, job).await
+            }
+            Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint => {
+                self.savepoint(shape, job).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// BEGIN: answered, and sent when it is known where.
+    async fn begin_later(&mut self, shape: &Shape, job: Job, read_only: bool) -> Result<bool, End> {
+        let parts = self.transaction.dist_txn.as_ref().map_or(0, |it| it.parts.len());
+        if parts == 1 {
+            // It commits what is open there.
+            sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
+            self.transaction.renew_part();
+            return Ok(false);
+        }
+        if parts > 1
+            && let Some((error, why)) = self.finish(true).await.error()
+        {
+            self.client.error(&error, &[&why]).await?;
+            return Ok(true);
+        }
+        let next = Pins::NEXT_TRANSACTION;
+        let tied = self.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
+        let elsewhere = parts == 0
+            && self.transaction.dist_txn.is_none()
+            && self.variables.status.contains(Status::IN_TRANS)
+            && self.connections.current.held.is_some();
+        if tied || elsewhere {
+            // What was set for this transaction was set on that connection.
+            begin_here(
+                &self.core,
+                &mut self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+                read_only,
+            );
+            return Ok(false);
+        }
+        let frame =
+            Request::query(user_variables::text(&self.client, &self.prepared, job)).into_frame();
+        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        let begun = Begun {
+            shape: *shape,
+            frame,
+            before,
+        };
+        self.transaction.dist_txn = Some(Box::new(DistTxn::only_begun(begun, read_only)));
+        self.variables.status |= Status::IN_TRANS;
+        self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
+        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
+            .await?;
+        Ok(true)
+    }
+
+    /// COMMIT or ROLLBACK.
+    async fn end_open(&mut self, shape: &Shape, commit: bool) -> Result<bool, End> {
+        let Some(dist_txn) = &self.transaction.dist_txn else {
+            return Ok(false);
+        };
+        let (parts, read_only) = (dist_txn.parts.len(), dist_txn.read_only);
+        if parts == 1 {
+            sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
+            self.transaction.renew_part();
+            return Ok(false);
+        }
+        let (chain, release) = settle::completion(&self.variables, shape.verb);
+        let next = dist_txn.next.clone();
+        let ended = match parts {
+            0 => {
+                self.transaction.dist_txn = None;
+                self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                None
+            }
+            _ => self.finish(commit).await.error(),
+        };
+        if let Some((error, why)) = ended {
+            note_own(&mut self.variables, &mut self.run, shape, Some(error.number));
+            self.client.error(&error, &[&why]).await?;
+            return Ok(true);
+        }
+        if chain {
+            let begun = plain_begin(self.variables.status, read_only);
+            self.transaction.dist_txn = Some(Box::new(DistTxn {
+                next,
+                ..DistTxn::only_begun(begun, read_only)
+            }));
+            self.variables.status |= Status::IN_TRANS;
+            self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
+        }
+        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
+            .await?;
+        match release {
+            true => Err(End::Quit),
+            false => Ok(true),
+        }
+    }
+
+    /// Before such a SET: if it does, all groups commit. False: the client has been answered.
+    pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
+        let text = self.text_of(job);
+        let text = text
+            .as_deref()
+            .unwrap_or_else(|| user_variables::text(&self.client, &self.prepared, job));
+        let refused = match switched(text, "autocommit", &self.variables.mode) {
+            None | Some(Some(false)) => return Ok(true),
+            Some(Some(true)) => self.finish(true).await.error(),
+            Some(None) => {
+                let why = "it may switch autocommit on, and so commit: send COMMIT before it";
+                Some((error::DIST_TXN_REFUSED, why.to_owned()))
+            }
+        };
+        match refused {
+            None => Ok(true),
+            Some((error, why)) => self.client.error(&error, &[&why]).await.map(|()| false),
+        }
+    }
+}
+
+/// Answers UNLOCK TABLES where no table is locked: it leaves the open transaction as it is. False:
+/// it is something else.
+pub(crate) async fn unlock_nothing(
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let asked = shape.verb == Verb::UnlockTables && !matches!(job, Job::Prepare(_));
+    let several = shape.facts.contains(Facts::MULTIPLE);
+    if !asked || several || transaction.dist_txn.is_none() {
+        return Ok(false);
+    }
+    let others = connections.others.iter().filter_map(|seat| seat.held.as_ref());
+    let mut all = others.chain(&connections.current.held);
+    if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
+        return Ok(false);
+    }
+    say_done(client, variables, transaction, run, shape).await.map(|()| true)
+}
+
+impl Transaction {
+    /// The transaction's only group begins another one.
+    fn renew_part(&mut self) {
+        if let Some(dist_txn) = &mut self.dist_txn {
+            dist_txn.savepoints.clear();
+            for part in &mut dist_txn.parts {
+                part.work = Default::default();
+            }
+        }
+    }
+}
+
+/// Without autocommit a transaction may begin with a savepoint.
+fn may_begin_with_savepoint(
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) -> bool {
+    let open = Status::AUTOCOMMIT | Status::IN_TRANS;
+    let next = Pins::NEXT_TRANSACTION;
+    let tied = connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
+    transaction.dist_txn.is_none() && !variables.status.intersects(open) && !tied
+}
+
+/// The current seat's group is the transaction's first.
+pub(super) fn begin_here(
+    core: &Core,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    read_only: bool,
+) {
+    let snapshot = core.snapshot();
+    let Some(group) = connections.group(&snapshot) else {
+        return;
+    };
+    let part = Part::plain(group);
+    let next = std::mem::take(&mut variables.next_transaction);
+    let says = |text: &[u8], word: &[u8]| {
+        let mut words = text.split(|byte| !byte.is_ascii_alphanumeric());
+        words.any(|it| it.eq_ignore_ascii_case(word))
+    };
+    let reads = next.iter().any(|text| says(text, b"READ") && says(text, b"ONLY"));
+    transaction.dist_txn = Some(Box::new(DistTxn {
+        read_only: read_only || reads,
+        next,
+        parts: vec![part],
+        ..DistTxn::default()
+    }));
+}
+
+pub(super) fn sit_at_coordinator(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+) {
+    let coordinator = transaction.dist_txn.as_ref().and_then(|it| it.parts.first());
+    let Some(number) = coordinator.map(|part| part.group) else {
+        return;
+    };
+    let snapshot = core.snapshot();
+    if let Some(group) = group_of(&snapshot, number) {
+        connections.switch_to(group, core);
+    }
+}
+
+/// It is a SET that may switch autocommit on, and so commit what is open on several groups.
+pub(crate) fn may_commit_by_set(
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    shape: &Shape,
+    job: Job,
+) -> bool {
+    let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
+    let off = set && !variables.status.contains(Status::AUTOCOMMIT) && transaction.is_dist_txn();
+    off && transaction.dist_txn.as_ref().is_some_and(|it| it.own.is_none())
+}
+
+/// Answers the current statement with OK.
+pub(super) async fn say_done(
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    shape: &Shape,
+) -> Result<(), End> {
+    note_own(variables, run, shape, None);
+    client.ok(session::status_now(variables, transaction)).await
+}
+
+/// A statement was answered here: what was known of the one before is over.
+fn note_own(
+    variables: &mut SessionVariables,
+    run: &mut StatementRun,
+    shape: &Shape,
+    error: Option<u16>,
+) {
+    run.number += 1;
+    let outcome = Outcome {
+        status: Some(variables.status),
+        error,
+        ..Outcome::default()
+    };
+    variables.diagnostics.note(shape, &outcome, variables.mode.dialect);
+}
+
+/// A transaction that Heddle begins for one statement.
+pub(super) fn begin_of_own(before: Status) -> DistTxn {
+    DistTxn::only_begun(plain_begin(before, false), false)
+}
+
+/// SET TRANSACTION for the one that is about to begin.
+pub(super) fn set_next(text: &[u8]) -> (Shape, Request) {
+    let shape = Shape {
+        class: Class::Set,
+        verb: Verb::SetTransaction {
+            session: false,
+            global: false,
+        },
+        ..Shape::command()
+    };
+    (shape, Request::query(text))
+}
+
+fn plain_begin(before: Status, read_only: bool) -> Begun {
+    let text: &[u8] = match read_only {
+        true => b"START TRANSACTION READ ONLY",
+        false => b"START TRANSACTION",
+    };
+    let shape = Shape {
+        class: Class::Transaction,
+        verb: Verb::Begin {
+            read_only,
+            snapshot: false,
+        },
+        facts: Facts::IMPLICIT_COMMIT,
+        ..Shape::command()
+    };
+    Begun {
+        shape,
+        frame: Request::query(text).into_frame(),
+        before,
+    }
+}

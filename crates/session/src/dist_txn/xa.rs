@@ -1,0 +1,555 @@
+//! XA transactions of a client's own, in a farm with several groups.
+//!
+//! XA START is answered here and sent in front of the first statement that reaches a group, as BEGIN is.
+//! That group has the transaction under the client's own name; it is the coordinator group. Groups that come later
+//! get branches, as those of any transaction that crosses. XA PREPARE prepares these first, then the
+//! client's transaction, with the row in it that names them: from then on whoever commits it decides
+//! (see `engine::held`), this session, another one, one of another router, or somebody at the server
+//! itself. XA COMMIT … ONE PHASE is a commit of Heddle's own.
+//!
+//! XA END is remembered only, and sent with what comes behind it.
+
+use std::sync::Arc;
+
+use farm::dist_txn::Verdict;
+use farm::{ClientError, Xid, error};
+use machines::xa::commit::{Commit, Event, Reason, Reply};
+use mysql_wire::status::Status;
+use planner::Merging;
+use sqltext::{Facts, Xa, XaName, XaWay};
+
+use super::DistTxn;
+use super::end::{Outcome, UNDONE};
+
+use crate::client::end::End;
+use crate::client::request::Request;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::pin::Pins;
+use crate::consistency::promises::Promises;
+use crate::dist_txn::{self, end, verb, xa_elsewhere};
+use crate::execution::exec::{Job, Shape};
+use crate::per_core::Core;
+use crate::scatter::{Part, Scatter, Wanted};
+use crate::session::Session;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum XaState {
+    Active,
+    Idle,
+    Prepared,
+    /// A server has rolled its part back, or a part was lost: nothing of it is left.
+    Undone,
+}
+
+impl XaState {
+    /// As servers name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            XaState::Active => "ACTIVE",
+            XaState::Idle => "IDLE",
+            XaState::Prepared => "PREPARED",
+            XaState::Undone => "ROLLBACK ONLY",
+        }
+    }
+}
+
+/// The client's own XA transaction.
+pub(super) struct Own {
+    pub xid: Xid,
+    pub state: XaState,
+    /// Once it is prepared.
+    pub machine: Option<Commit>,
+}
+
+/// What the client hears instead of OK.
+pub(super) type Told = Option<(ClientError, String)>;
+
+pub(super) fn told(error: ClientError) -> Told {
+    Some((error, String::new()))
+}
+
+impl Session {
+    /// Answers the client's XA statement. False: it goes to a server as it is.
+    pub(crate) async fn own_xa(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let several = self.core.shared.published.load().groups.len() > 1;
+        if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
+            return Ok(false);
+        }
+        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let Some(xa) = sqltext::xa(&text, &self.variables.mode).filter(|_| several) else {
+            return Ok(false);
+        };
+        let name = match &xa {
+            Xa::Recover => return self.own_list(text, job).await.map(|()| true),
+            Xa::Start(name, _)
+            | Xa::End(name, _)
+            | Xa::Prepare(name)
+            | Xa::Commit(name, _)
+            | Xa::Rollback(name) => name,
+        };
+        let XaName {
+            gtrid,
+            bqual,
+            format,
+        } = name;
+        // Of one that is too long the server says so.
+        let Some(xid) = Xid::new(gtrid, bqual, *format) else {
+            return Ok(false);
+        };
+        let answer = match xa {
+            Xa::Start(_, way) => match self.own_start(shape, job, xid, way, &text).await? {
+                Some(answer) => answer,
+                None => return Ok(true),
+            },
+            _ if self.transaction.own().is_none() => match own_absent(
+                &self.core,
+                &self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+                &self.promises,
+                &xa,
+                &xid,
+            )
+            .await
+            {
+                Some(answer) => answer,
+                None => return Ok(false),
+            },
+            Xa::End(_, way) => self.transaction.own_end(&xid, way),
+            Xa::Prepare(_) => match self.own_prepare(&xid, shape).await? {
+                Some(answer) => answer,
+                None => return Ok(true),
+            },
+            Xa::Commit(_, way) => self.own_commit(&xid, way).await,
+            Xa::Rollback(_) => self.own_rollback(&xid).await,
+            Xa::Recover => None,
+        };
+        match answer {
+            None => {
+                verb::say_done(
+                    &mut self.client,
+                    &mut self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    shape,
+                )
+                .await?
+            }
+            Some((error, why)) => self.client.error(&error, &[&why]).await?,
+        }
+        Ok(true)
+    }
+
+    /// XA START. `None`: the client has been answered.
+    async fn own_start(
+        &mut self,
+        shape: &Shape,
+        job: Job,
+        xid: Xid,
+        way: XaWay,
+        text: &[u8],
+    ) -> Result<Option<Told>, End> {
+        if way == XaWay::Resume
+            && let Some(own) = self.transaction.dist_txn.as_mut().and_then(|it| it.own.as_mut())
+            && own.state == XaState::Idle
+        {
+            if own.xid != xid {
+                return Ok(Some(told(error::XA_UNKNOWN)));
+            }
+            own.state = XaState::Active;
+            return Ok(Some(None));
+        }
+        if way != XaWay::Plain {
+            return Ok(Some(told(error::XA_INVALID)));
+        }
+        if let Some(own) = self.transaction.own() {
+            return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
+        }
+        let locks = |held: &crate::connections::group_connections::Held| {
+            held.pins.contains(Pins::LOCK_TABLES)
+        };
+        if self.transaction.dist_txn.is_some()
+            || self.variables.status.contains(Status::IN_TRANS)
+            || self.connections.current.held.as_ref().is_some_and(locks)
+        {
+            return Ok(Some(told(error::XA_OUTSIDE)));
+        }
+        if xid.is_reserved() {
+            return Ok(Some(told(error::XA_RESERVED)));
+        }
+        if xa_elsewhere::own_is_taken(&self.core, &xid).await {
+            return Ok(Some(told(error::XA_TAKEN)));
+        }
+        let own = Some(Box::new(Own {
+            xid,
+            state: XaState::Active,
+            machine: None,
+        }));
+        let next = Pins::NEXT_TRANSACTION;
+        if self.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next)) {
+            // What was set for this transaction was set on that connection.
+            self.own_start_here(*shape, job, own).await?;
+            return Ok(None);
+        }
+        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        let begun = super::Begun {
+            shape: *shape,
+            frame: Request::query(text).into_frame(),
+            before,
+        };
+        let mut dist_txn = DistTxn::only_begun(begun, false);
+        dist_txn.own = own;
+        self.transaction.dist_txn = Some(Box::new(dist_txn));
+        self.variables.status |= Status::IN_TRANS;
+        Ok(Some(None))
+    }
+
+    /// The held connection gets XA START at once, since another one would lack what was set there; the
+    /// client hears the server's answer.
+    async fn own_start_here(
+        &mut self,
+        shape: Shape,
+        job: Job,
+        own: Option<Box<Own>>,
+    ) -> Result<(), End> {
+        verb::begin_here(
+            &self.core,
+            &mut self.variables,
+            &mut self.connections,
+            &mut self.transaction,
+            false,
+        );
+        if let Some(dist_txn) = &mut self.transaction.dist_txn {
+            dist_txn.own = own;
+        }
+        Box::pin(self.run_here(shape, job)).await?;
+        if self.transaction.own_refused().is_some() || self.connections.current.held.is_none() {
+            self.transaction.dist_txn = None;
+        }
+        Ok(())
+    }
+
+    /// XA PREPARE. `None`: the client has been answered.
+    async fn own_prepare(&mut self, xid: &Xid, shape: &Shape) -> Result<Option<Told>, End> {
+        let Some(own) = self.transaction.own() else {
+            return Ok(Some(None));
+        };
+        if own.state != XaState::Idle {
+            return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
+        }
+        if own.xid != *xid {
+            return Ok(Some(told(error::XA_UNKNOWN)));
+        }
+        let untouched = self.transaction.dist_txn.as_ref().is_some_and(|it| it.parts.is_empty());
+        if untouched && !Box::pin(self.own_at_home(shape)).await? {
+            return Ok(None);
+        }
+        Ok(Some(Box::pin(self.own_hold()).await))
+    }
+
+    /// One that has touched nothing is prepared all the same, where others find it. False: the client
+    /// has been answered.
+    async fn own_at_home(&mut self, shape: &Shape) -> Result<bool, End> {
+        let snapshot = self.core.snapshot();
+        let Some(home) = snapshot.home().cloned() else {
+            self.client.error(&error::NO_GROUP, &[]).await?;
+            return Ok(false);
+        };
+        let quiet = Shape {
+            hint: shape.hint,
+            ..Shape::command()
+        };
+        self.connections.switch_to(&home, &self.core);
+        self.decide_here(&home, &quiet).await
+    }
+
+    /// Prepares all of it.
+    async fn own_hold(&mut self) -> Told {
+        let mut dist_txn = self.transaction.dist_txn.take()?;
+        let parts = std::mem::take(&mut dist_txn.parts);
+        let (sides, pins) = dist_txn::end::sides_of(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            parts,
+            dist_txn.own.as_deref(),
+        );
+        let drive = self.drive_of(dist_txn.id, sides, dist_txn.own.as_deref(), None);
+        let ended = Box::pin(drive.run(Event::Hold)).await;
+        if ended.reply == Reply::Held {
+            for (side, tied) in ended.sides.into_iter().zip(pins) {
+                let (part, lease) = side.into_part();
+                if let Some(lease) = lease {
+                    // No statement gives it back.
+                    let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
+                    dist_txn::put_held_in(
+                        &self.core,
+                        &mut self.connections,
+                        part.group,
+                        crate::connections::group_connections::Held { lease, pins },
+                    );
+                }
+                dist_txn.parts.push(part);
+            }
+            if let Some(own) = &mut dist_txn.own {
+                own.state = XaState::Prepared;
+                own.machine = Some(ended.machine);
+            }
+            self.transaction.dist_txn = Some(dist_txn);
+            return None;
+        }
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let outcome = end::judge(&self.core, &mut self.transaction, dist_txn.id, &ended);
+        self.settle_sides(ended.sides, pins);
+        self.connections.forget_xa();
+        match outcome {
+            Outcome::Undone(why) => Some((error::XA_UNDONE, why.unwrap_or_default())),
+            Outcome::Committed | Outcome::Unknown(_) => {
+                let why =
+                    "the group that has it does not answer; whether it is prepared cannot be told";
+                Some((error::XA_PENDING, why.to_owned()))
+            }
+        }
+    }
+
+    async fn own_commit(&mut self, xid: &Xid, way: XaWay) -> Told {
+        let own = self.transaction.own()?;
+        match (own.state, way) {
+            (state, _) if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
+            (XaState::Idle, XaWay::OnePhase) => self.own_finish(true).await,
+            (XaState::Prepared, XaWay::Plain) => self.own_release(Verdict::Commit).await,
+            (XaState::Prepared, _) => told(error::XA_INVALID),
+            (XaState::Undone, _) => {
+                own_forget(&mut self.variables, &mut self.transaction);
+                Some((error::XA_UNDONE, LOST.to_owned()))
+            }
+            (state, _) => Some((error::XA_STATE, state.name().to_owned())),
+        }
+    }
+
+    async fn own_rollback(&mut self, xid: &Xid) -> Told {
+        let own = self.transaction.own()?;
+        match own.state {
+            state if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
+            XaState::Idle => self.own_finish(false).await,
+            XaState::Prepared => self.own_release(Verdict::Abort).await,
+            XaState::Undone => {
+                own_forget(&mut self.variables, &mut self.transaction);
+                None
+            }
+            XaState::Active => Some((error::XA_STATE, XaState::Active.name().to_owned())),
+        }
+    }
+
+    /// Ends one that is not prepared.
+    async fn own_finish(&mut self, commit: bool) -> Told {
+        let outcome = Box::pin(self.finish(commit)).await;
+        self.connections.forget_xa();
+        match outcome {
+            Outcome::Committed | Outcome::Undone(None) => None,
+            Outcome::Undone(Some(why)) => Some((error::XA_UNDONE, why)),
+            Outcome::Unknown(why) => Some((error::XA_PENDING, why)),
+        }
+    }
+
+    /// Ends one that is prepared.
+    async fn own_release(&mut self, verdict: Verdict) -> Told {
+        let mut dist_txn = self.transaction.dist_txn.take()?;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let machine = dist_txn.own.as_mut().and_then(|own| own.machine.take());
+        let parts = std::mem::take(&mut dist_txn.parts);
+        let (mut sides, pins) = dist_txn::end::sides_of(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            parts,
+            dist_txn.own.as_deref(),
+        );
+        for side in &mut sides {
+            side.prepared = true;
+        }
+        let drive = self.drive_of(dist_txn.id, sides, dist_txn.own.as_deref(), machine);
+        let event = match verdict {
+            Verdict::Commit => Event::Commit,
+            Verdict::Abort => Event::Rollback,
+        };
+        let ended = Box::pin(drive.run(event)).await;
+        let clear = match ended.reply {
+            Reply::Committed { .. } | Reply::RolledBack(None) => true,
+            Reply::RolledBack(Some(Reason::Lost(_) | Reason::Refused(..))) => false,
+            Reply::Held | Reply::Unknown => false,
+        };
+        if clear {
+            let _ = end::judge(&self.core, &mut self.transaction, dist_txn.id, &ended);
+        }
+        self.settle_sides(ended.sides, pins);
+        self.connections.forget_xa();
+        match (clear, dist_txn.own) {
+            (false, Some(own)) => {
+                Box::pin(xa_elsewhere::own_elsewhere(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &self.promises,
+                    &own.xid,
+                    verdict,
+                ))
+                .await
+            }
+            _ => None,
+        }
+    }
+
+    /// After a command within the client's own transaction. False: there is none.
+    pub(super) async fn after_own(&mut self) -> bool {
+        let Some(dist_txn) = &mut self.transaction.dist_txn else {
+            return false;
+        };
+        let Some(state) = dist_txn.own.as_ref().map(|own| own.state) else {
+            return false;
+        };
+        let failed = dist_txn.failed.take();
+        // The client heard that it is over.
+        let told_over = failed.is_some() && !self.variables.status.contains(Status::IN_TRANS);
+        self.variables.status |= Status::IN_TRANS;
+        if matches!(state, XaState::Prepared | XaState::Undone) {
+            return true;
+        }
+        let Some(dist_txn) = &self.transaction.dist_txn else {
+            return true;
+        };
+        let crossed = dist_txn.has_crossed();
+        let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
+        let held = groups
+            .iter()
+            .all(|group| dist_txn::held_in(&self.core, &mut self.connections, *group).is_some());
+        let mut whole = held && !told_over;
+        if whole && let Some(number) = failed {
+            whole = !(crossed && UNDONE.contains(&number));
+            for group in &groups {
+                whole = whole
+                    && dist_txn::end::is_open(&self.core, &mut self.connections, *group).await;
+            }
+        }
+        if !whole {
+            self.undo_own().await;
+        }
+        true
+    }
+
+    /// A part of it is gone: so is the rest. The client has to end it still.
+    pub(super) async fn undo_own(&mut self) {
+        let Some(xid) = self.transaction.own().map(|own| own.xid.clone()) else {
+            return;
+        };
+        let _ = Box::pin(self.finish(false)).await;
+        self.connections.forget_xa();
+        let own = Some(Box::new(Own {
+            xid,
+            state: XaState::Undone,
+            machine: None,
+        }));
+        self.transaction.dist_txn = Some(Box::new(DistTxn {
+            own,
+            ..DistTxn::default()
+        }));
+        self.variables.status |= Status::IN_TRANS;
+    }
+
+    /// XA RECOVER: the clients' own transactions of all groups.
+    async fn own_list(&mut self, text: Vec<u8>, job: Job) -> Result<(), End> {
+        let snapshot = self.core.snapshot();
+        let groups = snapshot.groups.iter();
+        let groups = groups.filter(|group| group.kind == farm::GroupKind::Replication);
+        let part = |group: &Arc<farm::Group>| Part {
+            group: group.name.clone(),
+            text: text.clone(),
+        };
+        let scatter = Scatter {
+            parts: groups.map(part).collect(),
+            answer: Wanted::Prepared(Merging::default()),
+            clock: false,
+        };
+        Box::pin(self.scatter_alone(&scatter, Shape::command(), job)).await
+    }
+}
+
+/// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.
+async fn own_absent(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    promises: &Promises,
+    xa: &Xa,
+    xid: &Xid,
+) -> Option<Told> {
+    let verdict = match xa {
+        Xa::Commit(_, XaWay::Plain) => Verdict::Commit,
+        Xa::Rollback(_) => Verdict::Abort,
+        _ => return None,
+    };
+    if transaction.dist_txn.is_some() || variables.status.contains(Status::IN_TRANS) {
+        return Some(told(error::XA_OUTSIDE));
+    }
+    Some(xa_elsewhere::own_elsewhere(core, connections, transaction, promises, xid, verdict).await)
+}
+
+impl Transaction {
+    pub(super) fn own(&self) -> Option<&Own> {
+        self.dist_txn.as_ref()?.own.as_deref()
+    }
+
+    /// The open transaction is the client's own, and takes statements for groups no more: its state.
+    pub(super) fn own_is_closed(&self) -> Option<&'static str> {
+        let own = self.own()?;
+        (own.state != XaState::Active).then(|| own.state.name())
+    }
+
+    /// The open transaction is the client's own and has been prepared.
+    pub(super) fn own_is_prepared(&self) -> bool {
+        self.own().is_some_and(|own| own.state == XaState::Prepared)
+    }
+
+    /// The client's own transaction could not begin on its first group.
+    pub(super) fn own_refused(&self) -> Option<u16> {
+        let dist_txn = self.dist_txn.as_ref().filter(|it| it.own.is_some());
+        dist_txn.and_then(|it| it.failed)
+    }
+
+    fn own_end(&mut self, xid: &Xid, way: XaWay) -> Told {
+        let own = self.dist_txn.as_mut().and_then(|it| it.own.as_mut())?;
+        match own.state {
+            _ if way != XaWay::Plain => told(error::XA_INVALID),
+            XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
+            XaState::Active => {
+                own.state = XaState::Idle;
+                None
+            }
+            XaState::Undone => Some((error::XA_UNDONE, LOST.to_owned())),
+            state => Some((error::XA_STATE, state.name().to_owned())),
+        }
+    }
+}
+
+impl GroupConnections {
+    /// No connection of the session has an XA transaction any more.
+    fn forget_xa(&mut self) {
+        if let Some(ties) = &mut self.ties {
+            ties.forget_xa();
+        }
+    }
+}
+
+/// Nothing of it is left.
+fn own_forget(variables: &mut SessionVariables, transaction: &mut Transaction) {
+    transaction.dist_txn = None;
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+}
+
+/// Why it is undone that nobody ended.
+const LOST: &str = "a part of it was lost, or rolled back by its server";

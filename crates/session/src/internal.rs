@@ -1,0 +1,377 @@
+//! A session without a client: statements of Heddle's own engines, served like a client's. They are
+//! routed by level, placed on shards, held while a primary is exchanged, and writes whose answer was
+//! lost are looked for.
+//!
+//! An internal session that has told of a loss is done: drop it and open another.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use backend::{Credential, Entitlement, Profile, Secret};
+use channel::Channel;
+use farm::token::Promise;
+use farm::{AuthPlugin, Group, Position, ServerId, Snapshot, Token};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::result::{ColumnKind, Value, ValueKind};
+use mysql_wire::statement::PrepareOk;
+use reactor::Sock;
+use routing::LastRead;
+use rowcache::Feed;
+
+use crate::authentication::login::Identity;
+use crate::authentication::vouch::Admitted;
+use crate::client::Client;
+use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
+use crate::client::transcript::{self, Transcript};
+use crate::connections::group_connections::{HOME, group_of};
+use crate::consistency::promises;
+use crate::per_core::Core;
+use crate::place::{Heard, executed, heard, packets};
+use crate::session::Session;
+use crate::session::note_hold;
+
+/// The account by which Heddle itself uses the servers.
+#[derive(Clone)]
+pub struct Own {
+    pub user: Arc<str>,
+    /// `None` for an account without a password.
+    pub password: Option<Arc<Secret>>,
+}
+
+/// Host patterns of entitlements that no account has: of internal sessions, and of Heddle at the scratch server.
+const OWN: &str = "heddle itself";
+pub(crate) const AT_SCRATCH: &str = "the scratch server";
+
+/// What Heddle may do by its own account, whatever accounts the farm has.
+pub(crate) fn own_entitlement(user: &str, place: &str) -> Entitlement {
+    Entitlement {
+        user: user.into(),
+        host: place.into(),
+        way: AuthPlugin::Native(None),
+        privileges: 0,
+        limited: false,
+        expired: false,
+        alike: None,
+    }
+}
+
+/// True for an [`own_entitlement`].
+pub(crate) fn is_own(entitlement: &Entitlement) -> bool {
+    [OWN, AT_SCRATCH].contains(&&*entitlement.host)
+}
+
+/// What answers to an internal session look like.
+const INTERNAL: Capabilities = Capabilities::PROTOCOL_41
+    .union(Capabilities::LONG_PASSWORD)
+    .union(Capabilities::TRANSACTIONS)
+    .union(Capabilities::SECURE_CONNECTION)
+    .union(Capabilities::PLUGIN_AUTH)
+    .union(Capabilities::DEPRECATE_EOF);
+
+/// utf8mb4_general_ci, which both engines have.
+pub(crate) const COLLATION: u8 = 45;
+
+/// A parameter of a prepared statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param<'p> {
+    Signed(i64),
+    Unsigned(u64),
+    /// UTF-8.
+    Text(&'p [u8]),
+    Bytes(&'p [u8]),
+}
+
+impl Param<'_> {
+    fn bound(&self) -> (ValueKind, Value<'_>) {
+        let (column, value) = match *self {
+            Param::Signed(number) => (ColumnKind::LongLong, Value::Int(number)),
+            Param::Unsigned(number) => (ColumnKind::LongLong, Value::UInt(number)),
+            Param::Text(text) => (ColumnKind::VarString, Value::Bytes(text)),
+            Param::Bytes(bytes) => (ColumnKind::Blob, Value::Bytes(bytes)),
+        };
+        let unsigned = matches!(self, Param::Unsigned(_));
+        (ValueKind { column, unsigned }, value)
+    }
+}
+
+/// The internal session has come to its end: what it ran may or may not have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost(pub String);
+
+/// Where the clients of internal sessions are.
+pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A session of the core, used by one task.
+pub struct Internal {
+    session: Box<Session>,
+    /// Nobody writes here; while it is open the session's client is not gone.
+    _far: Sock,
+}
+
+impl Own {
+    fn profile(&self) -> Profile {
+        let credential = match &self.password {
+            Some(password) => Credential::Password(password.clone()),
+            None => Credential::Empty,
+        };
+        Profile {
+            user: Rc::from(self.user.as_bytes()),
+            credential,
+            collation: COLLATION,
+            flags: Capabilities::empty(),
+            client: None,
+            entitlement: own_entitlement(&self.user, OWN),
+        }
+    }
+}
+
+impl Internal {
+    /// A session by Heddle's own account, in no database.
+    pub fn open(core: &Rc<Core>, own: &Own) -> io::Result<Internal> {
+        Internal::of(core, own.profile())
+    }
+
+    fn of(core: &Rc<Core>, profile: Profile) -> io::Result<Internal> {
+        let (near, far) = Sock::pair()?;
+        core.heed_settings();
+        let mut client =
+            Client::new(Channel::new(near), transcript::BYTES_MAX, core.shared.live.memory());
+        client.capabilities = INTERNAL;
+        let identity = Identity {
+            pass: core.pools.pass(profile),
+            database: None,
+            process: None,
+            admin: false,
+            account_place: None,
+        };
+        let id = core.shared.registry.next_id();
+        let session = Session::new(core.clone(), client, identity, NOWHERE, id);
+        session.handle.internal_runs.set(Some(false));
+        Ok(Internal {
+            session: Box::new(session),
+            _far: far,
+        })
+    }
+
+    /// False when somebody has ended its session.
+    pub fn is_good(&self) -> bool {
+        !self.session.handle.killed.get()
+    }
+
+    /// Runs a statement and gives its answer; one of 64 MB and more is refused.
+    ///
+    /// Dropped while it waits, what it ran may or may not have happened, and the internal session is done.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub async fn ask(&mut self, text: &[u8]) -> Result<Heard, Lost> {
+        let answer = self.run(Request::query(text)).await?;
+        Ok(heard(answer, INTERNAL))
+    }
+
+    /// Prepares a statement: its number on this internal session.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<u32, ServerRefusal>, Lost> {
+        let answer = self.run(Request::prepare(text)).await?;
+        let first = packets(answer.bytes()).next();
+        if let Some(Ok(reply)) = first.map(PrepareOk::decode) {
+            return Ok(Ok(reply.statement_id));
+        }
+        match heard(answer, INTERNAL) {
+            Heard::Refused(refusal) => Ok(Err(refusal)),
+            _ => Err(Lost("a PREPARE was answered oddly".to_owned())),
+        }
+    }
+
+    /// Runs a prepared statement and gives its answer, whose values are as [`Internal::ask`] has them, but
+    /// for types that have several texts: floating-point numbers and columns with ZEROFILL.
+    ///
+    /// # Errors
+    /// The session ended, or a parameter does not fit its kind.
+    pub async fn execute(&mut self, id: u32, params: &[Param<'_>]) -> Result<Heard, Lost> {
+        let params: Vec<_> = params.iter().map(Param::bound).collect();
+        let request = Request::execute(id, &params).map_err(|why| Lost(why.to_string()))?;
+        let answer = self.run(request).await?;
+        Ok(executed(answer, INTERNAL))
+    }
+
+    /// Forgets a prepared statement.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub async fn close(&mut self, id: u32) -> Result<(), Lost> {
+        self.run(Request::close(id)).await.map(drop)
+    }
+
+    /// Runs a command and gives the packets of its answer.
+    async fn run(&mut self, request: Request) -> Result<Transcript, Lost> {
+        let session = &mut *self.session;
+        if session.handle.killed.get() {
+            return Err(Lost("its session was ended".to_owned()));
+        }
+        session.handle.active_s.set(session.core.now_s.get());
+        session.handle.internal_runs.set(Some(true));
+        let idle = session.client.begin_heard();
+        session.client.play(request);
+        let mut done = Box::pin(session.command()).await;
+        if done.is_ok() && session.transaction.dist_txn.is_some() {
+            Box::pin(session.after_command()).await;
+        }
+        note_hold(
+            &session.core,
+            &session.handle,
+            &session.variables,
+            &session.connections,
+            &session.transaction,
+        );
+        session.handle.internal_runs.set(Some(false));
+        let heard = session.client.end_heard(idle);
+        if session.handle.killed.get() && heard.bytes().is_empty() && done.is_ok() {
+            done = Err(crate::client::end::End::Killed);
+        }
+        match done {
+            Ok(()) => Ok(heard),
+            Err(end) => Err(Lost(end.name().to_owned())),
+        }
+    }
+}
+
+impl Admitted {
+    /// A session by the account of who was admitted.
+    ///
+    /// # Errors
+    /// The process is out of file descriptors.
+    pub fn internal(&self, core: &Rc<Core>) -> io::Result<Internal> {
+        Internal::of(core, self.profile.clone())
+    }
+}
+
+/// What an internal session has written to one group.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The number of the seat that it has there.
+    seat: u32,
+    position: Option<Position>,
+    /// It may have written more than the position says.
+    more: bool,
+}
+
+impl Internal {
+    /// What it has written so far, for [`Internal::must_see`] of others.
+    pub fn written(&self) -> Vec<Written> {
+        let session = &self.session;
+        let here = (session.connections.current.group, &session.connections.current.seen);
+        let others = session.connections.others.iter().map(|seat| (seat.group, &seat.seen));
+        let all = std::iter::once(here).chain(others);
+        let written = all.map(|(seat, seen)| Written {
+            seat,
+            position: seen.required.as_deref().cloned(),
+            more: seen.unproved || seen.unlogged,
+        });
+        written.filter(|one| one.position.is_some() || one.more).collect()
+    }
+
+    /// Its reads at the level of a session have what others wrote from now on.
+    pub fn must_see(&mut self, written: &[Written]) {
+        let session = &mut *self.session;
+        let snapshot = session.core.snapshot();
+        for one in written {
+            let here = session.connections.group(&snapshot).cloned();
+            if one.seat != session.connections.current.group {
+                match group_of(&snapshot, one.seat) {
+                    Some(group) => session.connections.switch_to(group, &session.core),
+                    None => continue,
+                }
+            }
+            if let Some(position) = &one.position {
+                promises::require(&session.core, &mut session.connections, position.clone());
+            }
+            session.connections.current.seen.unproved |= one.more;
+            if let Some(here) = here {
+                session.connections.switch_to(&here, &session.core);
+            }
+        }
+    }
+    /// The server that the last read of its present group was answered by, where it is known.
+    pub fn served_by(&self) -> Option<ServerId> {
+        let session = &self.session;
+        match session.promises.counts {
+            true => session.connections.current.seen.last_read.map(|read| read.server),
+            false => {
+                let snapshot = session.core.snapshot();
+                let group = session.connections.group(&snapshot)?;
+                Some(group.primary()?.id)
+            }
+        }
+    }
+
+    /// Its reads have what the group's primary has now, as if it had read there.
+    pub fn has_read_primary(&mut self, group: &Group) {
+        let session = &mut *self.session;
+        let snapshot = session.core.snapshot();
+        let here = session.connections.group(&snapshot).cloned();
+        session.connections.switch_to(group, &session.core);
+        if let Some(primary) = group.primary() {
+            session.connections.current.seen.last_read = Some(LastRead {
+                server: primary.id,
+                ended_us: session.core.now_us(),
+            });
+        }
+        if let Some(here) = here {
+            session.connections.switch_to(&here, &session.core);
+        }
+    }
+}
+
+/// Adds what an internal session has written by now to what was known: of what another internal session wrote to the same group
+/// nothing is forgotten.
+pub fn join_written(all: &mut Vec<Written>, now: Vec<Written>) {
+    for one in now {
+        match all.iter_mut().find(|there| there.seat == one.seat) {
+            Some(there) => {
+                match (&mut there.position, one.position) {
+                    (Some(known), Some(position)) => known.join(&position),
+                    (known @ None, position) => *known = position,
+                    (Some(_), None) => {}
+                }
+                there.more = one.more;
+            }
+            None => all.push(one),
+        }
+    }
+}
+
+/// A token with which reads elsewhere have all of this; `None` while nobody can say what was written.
+pub fn token_of(written: &[Written], snapshot: &Snapshot) -> Option<String> {
+    let mut groups = Vec::new();
+    for one in written {
+        if one.more {
+            return None;
+        }
+        let Some(position) = &one.position else {
+            continue;
+        };
+        let group = group_of(snapshot, one.seat)?;
+        groups.push(Promise {
+            group: group.name.to_string(),
+            timeline: group.timeline(),
+            position: position.clone(),
+        });
+    }
+    let farm = snapshot.farm_id.to_string();
+    Some(Token { farm, groups }.to_string())
+}
+
+impl Written {
+    /// True when all of it that is in this group has been read in the group's binlog.
+    pub fn is_read(&self, group: &Group, feed: &Feed) -> bool {
+        let here = self.seat == group.number || self.seat == HOME;
+        let read = |position: &Position| feed.covers(position);
+        !here || (!self.more && self.position.as_ref().is_none_or(read))
+    }
+}

@@ -1,0 +1,566 @@
+//! A SELECT over rows that are fetched first: the rows of each table go from the groups into temporary
+//! tables of a scratch server, a piece at a time, and the statement runs there.
+//!
+//! Rows are fetched on the session's own connections, so that a transaction sees what it wrote, and an
+//! account gets what it may see.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use backend::{ConnectionError, Lease, PoolError, Questions};
+use farm::{ServerId, error};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::relay::Outcome;
+use planner::{Answer, Finish, Merging, Scratch};
+
+use super::feed::{Event, Feed, Order};
+use super::feeds::Feeds;
+use super::load::Loader;
+use super::parts::{Done, prepare_on};
+use super::reduce::Known;
+use super::result_writer::{Described, Form, ResultWriter};
+use super::rows::Trouble;
+use super::scratch_lease::ScratchLease;
+use super::tell::say_where;
+use super::{Scatter, Word};
+use crate::client::Client;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::consistency::reads;
+use crate::execution::attempt;
+use crate::execution::exec::{Job, Run, Shape};
+use crate::per_core::Core;
+use crate::scatter::{self, gathered, reduce, rows, sift, stop};
+use crate::session::{self, Session, is_free};
+use crate::settings::Gathering;
+use crate::variables::session_variables::SessionVariables;
+
+/// A function that only the farm's own servers have: there is none, there is none and it is no word of
+/// the language, the scratch server's account may not run any.
+const NO_FUNCTION: [u16; 3] = [1305, 1630, 1370];
+/// MySQL before 8.0.13 takes it for a table that an account needs rights on all databases for.
+const JSON_TABLE: &[u8] = b"JSON_TABLE";
+/// A statement ran for longer than it may: MariaDB's number, MySQL's.
+const TOO_LONG: [u16; 2] = [1969, 3024];
+/// The account may not do it, on this database, table, column.
+const DENIED: [u16; 4] = [1044, 1142, 1143, 1227];
+
+/// Why rows are not where they should be.
+enum Stop {
+    /// Of the groups.
+    Groups(Trouble),
+    /// Of the scratch server.
+    Scratch(ConnectionError),
+    /// Too many: the setting, and what it allows.
+    Bound(&'static str, u64),
+    /// It takes too long.
+    Late,
+}
+
+/// What became of a step.
+enum Step {
+    Done,
+    /// From the beginning again.
+    Again,
+    /// The client has its answer.
+    Answered,
+}
+
+/// The statement has run over the tables.
+struct Ran {
+    feed: Feed,
+    result_writer: ResultWriter,
+    trouble: Option<Trouble>,
+    is_own: bool,
+    /// The time is over.
+    late: bool,
+}
+
+/// Rows and bytes so far, what bounds them, and how the client's text is described.
+struct Fetched {
+    rows: u64,
+    bytes: u64,
+    bounds: Gathering,
+    /// By the core's clock; `None` without a bound.
+    deadline_us: Option<u64>,
+    /// The client's text, until a group has described it.
+    text: Option<Vec<u8>>,
+    described: Described,
+}
+
+impl Fetched {
+    /// Asks a group how the client's text is described. One that lacks a table of it does not say.
+    async fn describe(&mut self, lease: Option<&mut Lease>) {
+        let (Some(lease), Some(text)) = (lease, &self.text) else {
+            return;
+        };
+        let connection = lease.connection_mut();
+        if let Ok(columns) = connection.describe(text).await {
+            self.described = Described {
+                columns,
+                from: connection.capabilities | Capabilities::DEPRECATE_EOF,
+            };
+            self.text = None;
+        }
+    }
+
+    /// What is left of the time.
+    fn left(&self, core: &Core) -> Option<Duration> {
+        let left_us = self.deadline_us?.saturating_sub(core.now_us());
+        Some(Duration::from_micros(left_us))
+    }
+}
+
+impl Session {
+    /// Runs a SELECT that is gathered, to its answer.
+    pub(crate) async fn gather(
+        &mut self,
+        answer: &Answer,
+        shape: Shape,
+        job: Job,
+    ) -> Result<(), End> {
+        let Finish::Scratch(scratch) = &answer.finish else {
+            return Ok(());
+        };
+        self.run.recording = None;
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
+        let mut avoid = Vec::new();
+        let bounds = self.core.settings().gathering;
+        let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
+        let deadline_us = limit_us.map(|limit| self.core.now_us() + limit);
+        let mut on_farm = gathered::needs_farm(&scratch.text);
+        loop {
+            let mut fetched = Fetched {
+                rows: 0,
+                bytes: 0,
+                bounds,
+                deadline_us,
+                text: self.described_text(job),
+                described: Described::default(),
+            };
+            let mut scratch_lease = match Box::pin(self.scratch_lease(scratch, &run, on_farm)).await
+            {
+                Ok(scratch_lease) => scratch_lease,
+                Err(why) => return tell_scratch(&mut self.client, why, true).await,
+            };
+            let step = self.fetch_all(
+                answer,
+                scratch,
+                &mut scratch_lease.lease,
+                &mut fetched,
+                &mut run,
+                &mut avoid,
+            );
+            match Box::pin(step).await {
+                Ok(Step::Done) => {
+                    match Box::pin(self.finish_gather(scratch, scratch_lease, &run, &mut fetched))
+                        .await?
+                    {
+                        Step::Again => on_farm = true,
+                        Step::Answered | Step::Done => return Ok(()),
+                    }
+                }
+                other => {
+                    self.variables.clear(scratch_lease, scratch).await;
+                    if let Step::Answered = other? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text whose columns the client expects: with its parameters, since they name columns.
+    fn described_text(&self, job: Job) -> Option<Vec<u8>> {
+        match job {
+            Job::Execute(id) => Some(self.prepared.statement_text(id).to_vec()),
+            _ => self.text_of(job),
+        }
+    }
+
+    /// Fills all tables.
+    async fn fetch_all(
+        &mut self,
+        answer: &Answer,
+        scratch: &Scratch,
+        lease: &mut Lease,
+        fetched: &mut Fetched,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+    ) -> Result<Step, End> {
+        let mut known = Known::default();
+        for (place, &at) in scratch.order.iter().enumerate() {
+            let reduced = &scratch.reduced[at];
+            let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
+                known
+                    .learn(scratch, (at, 0), &scratch.order[place + 1..], lease.connection_mut())
+                    .await;
+                continue;
+            };
+            let fragment = match narrows {
+                true => reduce::narrowed(&self.core, &self.variables, fragment),
+                false => fragment,
+            };
+            let mut scatter = gathered::pulled(&fragment);
+            if let Err(why) = sift::sift(&self.core, &self.variables, &mut scatter.parts) {
+                self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
+                return Ok(Step::Answered);
+            }
+            let before = fetched.rows;
+            if !scatter.parts.is_empty() {
+                let loader = Loader::new(&scratch.tables[at]);
+                let step = self.fill(&scatter, loader, lease, fetched, run, avoid);
+                match Box::pin(step).await? {
+                    Step::Done => {}
+                    other => return Ok(other),
+                }
+            }
+            let rows = fetched.rows - before;
+            let left = &scratch.order[place + 1..];
+            known.learn(scratch, (at, rows), left, lease.connection_mut()).await;
+        }
+        self.core.counters.gathered_rows.fetch_add(fetched.rows, Ordering::Relaxed);
+        Ok(Step::Done)
+    }
+
+    /// Fills one table.
+    async fn fill(
+        &mut self,
+        scatter: &Scatter,
+        loader: Loader<'_>,
+        lease: &mut Lease,
+        fetched: &mut Fetched,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+    ) -> Result<Step, End> {
+        let mut across = None;
+        if run.shape.writes
+            || self.transaction.dist_txn.is_some()
+            || !is_free(self.variables.status)
+        {
+            let (shape, job) = (run.shape, run.job);
+            across = match Box::pin(self.begin_scatter(scatter, &shape, job)).await? {
+                Some(across) => Some(across),
+                None => return Ok(Step::Answered),
+            };
+        }
+        let mut taken = match self.take_parts(scatter, run, avoid).await {
+            Ok(taken) => taken,
+            Err((group, stuck)) => {
+                self.drop_across(across).await;
+                return Ok(match self.scatter_stuck(run, avoid, &group, stuck).await? {
+                    true => Step::Again,
+                    false => Step::Answered,
+                });
+            }
+        };
+        if let Some(first) = taken.first_mut() {
+            fetched.describe(first.lease.as_mut()).await;
+        }
+        let mut feeds = self.start_parts(scatter, &mut taken, run, false);
+        let stop = self.core.pour(&mut feeds, loader, lease, fetched).await;
+        stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
+        attempt::end_attempt(&self.handle, &mut self.run);
+        self.handle.running_elsewhere.borrow_mut().clear();
+        let mut done = Done::of(taken, feeds);
+        match stop {
+            Ok(()) => {
+                self.commit_parts(&mut done, across).await;
+                self.leave_parts(run, done);
+                Ok(Step::Done)
+            }
+            Err(Stop::Groups(trouble)) => {
+                self.undo_parts(&mut done, run, across).await;
+                let result_writer = ResultWriter::new(Form::Text, self.client.capabilities);
+                let word = Word::Trouble(trouble);
+                Ok(match self.close_scatter(run, avoid, done, result_writer, word).await? {
+                    true => Step::Again,
+                    false => Step::Answered,
+                })
+            }
+            Err(other) => {
+                self.undo_parts(&mut done, run, across).await;
+                self.leave_parts(run, done);
+                tell_stop(&self.core, &mut self.client, other).await?;
+                Ok(Step::Answered)
+            }
+        }
+    }
+
+    /// Runs the statement over the tables.
+    async fn finish_gather(
+        &mut self,
+        scratch: &Scratch,
+        scratch_lease: ScratchLease,
+        run: &Run,
+        fetched: &mut Fetched,
+    ) -> Result<Step, End> {
+        let ScratchLease { mut lease, is_own } = scratch_lease;
+        let left = fetched.left(&self.core);
+        let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
+        if let Err(why) = self.variables.set_to_work(lease.connection_mut(), left_ms).await {
+            tell_scratch(&mut self.client, why.into(), false).await?;
+            return Ok(Step::Answered);
+        }
+        let prepared = match self.prepared.wants_digits(run.job) {
+            true => prepare_on(&mut lease, scratch.text.as_bytes()).await,
+            false => None,
+        };
+        self.begin_attempt(lease.connection(), run);
+        let order = Order {
+            prepared,
+            text: scratch.text.clone().into_bytes(),
+            ..Order::default()
+        };
+        let feed = Feed::start(lease, &order, self.core.take_buffer());
+        let mut feeds = Feeds {
+            all: vec![feed],
+            clocked: false,
+        };
+        let form = match run.job {
+            Job::Execute(_) => Form::Binary,
+            Job::Frame(_) | Job::Prepare(_) => Form::Text,
+        };
+        let mut result_writer = ResultWriter::new(form, self.client.capabilities);
+        result_writer.describe(std::mem::take(&mut fetched.described));
+        let trouble = scatter::rows::scatter_rows(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            &mut self.run,
+            &mut feeds,
+            &Merging::default(),
+            &mut result_writer,
+        )
+        .await?
+        .err();
+        stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
+        attempt::end_attempt(&self.handle, &mut self.run);
+        let Some(feed) = feeds.all.pop() else {
+            return Ok(Step::Answered);
+        };
+        let ran = Ran {
+            feed,
+            result_writer,
+            trouble,
+            is_own,
+            late: left_ms.is_some() && fetched.left(&self.core).is_some_and(|left| left.is_zero()),
+        };
+        self.end_gather(scratch, ran, run).await
+    }
+
+    /// Tells the client how it ended, and takes the tables away.
+    async fn end_gather(&mut self, scratch: &Scratch, ran: Ran, run: &Run) -> Result<Step, End> {
+        let Ran {
+            mut feed,
+            mut result_writer,
+            trouble,
+            is_own,
+            late,
+        } = ran;
+        let mut refusal = feed.refusal.take();
+        if let (Some(refusal), Some(database)) = (&mut refusal, self.variables.state.database()) {
+            say_where(refusal, database);
+        }
+        let error = refusal.as_ref().map(|it| it.number);
+        let mut outcome = Outcome {
+            status: Some(self.variables.status),
+            warnings: feed.outcome.warnings,
+            has_rows: trouble.is_none(),
+            rows: result_writer.rows,
+            ..Outcome::default()
+        };
+        outcome.error = error;
+        let (lease, buffer) = feed.finish();
+        self.core.give_buffer(buffer);
+        let mut scratch_lease = lease.map(|lease| ScratchLease { lease, is_own });
+        let is_number = |numbers: &[u16]| error.is_some_and(|it| numbers.contains(&it));
+        let not_there = is_number(&NO_FUNCTION)
+            || is_number(&DENIED) && gathered::names(&scratch.text, JSON_TABLE);
+        if is_own && !result_writer.begun && not_there {
+            if let Some(scratch_lease) = scratch_lease {
+                self.variables.clear(scratch_lease, scratch).await;
+            }
+            return Ok(Step::Again);
+        }
+        self.run.number += 1;
+        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
+        let questions = Questions {
+            warnings: outcome.warnings > 0,
+            found_rows: error.is_none() && self.variables.diagnostics.counted(&run.shape),
+            ..Questions::default()
+        };
+        if let Some(scratch_lease) = scratch_lease.as_mut().filter(|_| !questions.is_empty()) {
+            ask(&mut self.variables, &mut scratch_lease.lease, &questions).await;
+        }
+        // The session's own bound is told of by the server.
+        if late && is_number(&TOO_LONG) {
+            rows::flush(&mut self.client, &mut self.run, &mut result_writer).await?;
+            self.client.sequence = result_writer.sequence;
+            tell_late(&self.core, &mut self.client).await?;
+        } else {
+            self.tell_gathered(result_writer, outcome.warnings, trouble, refusal).await?;
+        }
+        if let Some(scratch_lease) = scratch_lease {
+            self.variables.clear(scratch_lease, scratch).await;
+        }
+        Ok(Step::Answered)
+    }
+
+    /// Ends the client's result.
+    async fn tell_gathered(
+        &mut self,
+        mut result_writer: ResultWriter,
+        warnings: u16,
+        trouble: Option<Trouble>,
+        refusal: Option<ServerRefusal>,
+    ) -> Result<(), End> {
+        match trouble {
+            None => {
+                result_writer
+                    .end(session::status_now(&self.variables, &self.transaction), warnings);
+                rows::flush(&mut self.client, &mut self.run, &mut result_writer).await
+            }
+            Some(trouble) => {
+                rows::flush(&mut self.client, &mut self.run, &mut result_writer).await?;
+                self.client.sequence = result_writer.sequence;
+                match (trouble, refusal) {
+                    (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
+                    (Trouble::Odd(why), None) => {
+                        self.client.error(&error::PARTS_DIFFER, &[&why]).await
+                    }
+                    _ => {
+                        let details = ["of the scratch tables"];
+                        self.client.error(&error::SERVER_LOST, &details).await
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows could not be put into their table.
+async fn tell_stop(core: &Core, client: &mut Client, stop: Stop) -> Result<(), End> {
+    match stop {
+        Stop::Bound(name, most) => {
+            let most = most.to_string();
+            let details = [name, &*most];
+            client.error(&error::GATHER_TOO_LARGE, &details).await
+        }
+        Stop::Late => tell_late(core, client).await,
+        Stop::Scratch(why) => tell_scratch(client, why.into(), false).await,
+        Stop::Groups(_) => Ok(()),
+    }
+}
+
+async fn tell_late(core: &Core, client: &mut Client) -> Result<(), End> {
+    let most_ms = core.settings().gathering.time_max_ms.to_string();
+    client.error(&error::GATHER_TOO_LONG, &[&most_ms]).await
+}
+
+/// Before the tables are taken away, which forgets them.
+async fn ask(variables: &mut SessionVariables, lease: &mut Lease, questions: &Questions) {
+    if let Ok(mut residue) = lease.connection_mut().residue(questions).await {
+        variables.diagnostics.learn(&mut residue);
+    }
+}
+
+/// The scratch server does not do its part. `making`: its tables could not be made.
+async fn tell_scratch(client: &mut Client, why: PoolError, making: bool) -> Result<(), End> {
+    match why {
+        PoolError::Connection(ConnectionError::Refused {
+            number,
+            sqlstate,
+            message,
+        }) => {
+            if making && DENIED.contains(&number) {
+                let message = String::from_utf8_lossy(&message);
+                return client.error(&error::GATHER_DENIED, &[&message]).await;
+            }
+            let refusal = ServerRefusal {
+                number,
+                sqlstate,
+                message,
+            };
+            client.pass_refusal(&refusal).await
+        }
+        PoolError::Connection(other) => {
+            let why = other.to_string();
+            client.error(&error::GATHER_FAILED, &[&why]).await
+        }
+        PoolError::WaitTimeout { .. } => {
+            let why = "no connection came free";
+            client.error(&error::GATHER_FAILED, &[why]).await
+        }
+    }
+}
+
+impl Core {
+    /// Puts the rows of all parts into the table, as they come.
+    async fn pour(
+        &self,
+        feeds: &mut Feeds,
+        mut loader: Loader<'_>,
+        lease: &mut Lease,
+        fetched: &mut Fetched,
+    ) -> Result<(), Stop> {
+        let (rows, bytes) = (fetched.rows, fetched.bytes);
+        loop {
+            for at in 0..feeds.all.len() {
+                loop {
+                    let feed = &mut feeds.all[at];
+                    match feed.step() {
+                        Event::Row => {
+                            let full = loader.add(feed.row());
+                            let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
+                            (fetched.rows, fetched.bytes) =
+                                (rows + loader.rows, bytes + loader.bytes);
+                            fetched
+                                .bounds
+                                .allow(fetched.rows, fetched.bytes)
+                                .map_err(|(name, most)| Stop::Bound(name, most))?;
+                            if full {
+                                feeds.nudge().await;
+                                store(&mut loader, lease).await?;
+                            }
+                        }
+                        Event::Columns => {}
+                        Event::Wait | Event::End => break,
+                    }
+                }
+            }
+            if let Some(trouble) = feeds.trouble() {
+                return Err(Stop::Groups(trouble));
+            }
+            if feeds.all.iter().all(Feed::is_done) {
+                break;
+            }
+            match fetched.left(self) {
+                None => feeds.any().await,
+                Some(left) => {
+                    let more = reactor::timeout(left, feeds.any()).await;
+                    more.filter(|()| !left.is_zero()).ok_or(Stop::Late)?;
+                }
+            }
+        }
+        match loader.is_empty() {
+            true => Ok(()),
+            false => store(&mut loader, lease).await,
+        }
+    }
+}
+
+async fn store(loader: &mut Loader<'_>, lease: &mut Lease) -> Result<(), Stop> {
+    let stored = lease.connection_mut().run(&[(Command::Query, loader.text())]).await;
+    stored.map_err(Stop::Scratch)?;
+    loader.clear();
+    Ok(())
+}

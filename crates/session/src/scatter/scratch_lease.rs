@@ -1,0 +1,252 @@
+//! The connection on which a gathered statement runs: empty tables before it, none behind it.
+//!
+//! It is one of the scratch server's, used again and again. Without such a server, or for a statement
+//! that needs what only the farm's own servers have (stored functions), a primary stands in for it; the
+//! client's own account must be allowed to make tables there.
+
+use backend::{Connection, ConnectionError, Lease, PoolError};
+use mysql_wire::command::Command;
+use planner::Scratch;
+use sqltext::Dialect;
+
+use super::parts::TEXT;
+use crate::client::Client;
+use crate::connections::target::target;
+use crate::counters::count;
+use crate::execution::exec::Run;
+use crate::per_core::Handle;
+use crate::prepared::statements::PreparedStatements;
+use crate::scratch::{self, ScratchServer};
+use crate::session::Session;
+use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
+
+/// What the session has set, so that it can be set again when the rows are there.
+const KEEP: &str = "SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone";
+const RESTORE: &str = "SET sql_mode = @heddle_mode, time_zone = @heddle_zone";
+/// The character sets, by name and as a login or SET NAMES sets them: only so the collation is right
+/// that definitions of columns have.
+const NAMES: [&str; 3] = [
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+];
+const COLLATION: &str = "collation_connection";
+/// Values are taken as they are.
+const PLAIN: &[u8] = b"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'";
+const LETTERS: &[u8] = b"SET NAMES utf8mb4";
+const BYTES: &[u8] = b"SET NAMES binary";
+
+/// A connection in an idle pool may have ended with its server.
+const TRIES: usize = 3;
+
+/// Where a gathered statement runs.
+pub(super) struct ScratchLease {
+    pub lease: Lease,
+    /// Of the scratch server; else of a primary that stands in for it.
+    pub is_own: bool,
+}
+
+impl Session {
+    /// A connection with empty tables, ready for rows. `on_farm`: of the farm's own servers.
+    pub(super) async fn scratch_lease(
+        &mut self,
+        scratch: &Scratch,
+        run: &Run,
+        on_farm: bool,
+    ) -> Result<ScratchLease, PoolError> {
+        count(&self.core.counters.gathers);
+        let own = self.core.shared.scratch.server().filter(|_| !on_farm);
+        if let Some(server) = own {
+            for _ in 0..TRIES {
+                let why = match self.own_scratch_lease(&server, scratch, run).await {
+                    Ok(scratch_lease) => return Ok(scratch_lease),
+                    Err(why) => why,
+                };
+                let broken = matches!(why, PoolError::Connection(ConnectionError::Broken { .. }));
+                tracing::debug!(?why, "the scratch server cannot be used");
+                if !broken {
+                    break;
+                }
+            }
+        }
+        count(&self.core.counters.gathers_on_stand_in);
+        self.stand_in(scratch, run).await
+    }
+
+    async fn own_scratch_lease(
+        &mut self,
+        server: &ScratchServer,
+        scratch: &Scratch,
+        run: &Run,
+    ) -> Result<ScratchLease, PoolError> {
+        let pass = self.core.scratch_pass(server, &self.user.identity.pass);
+        let target = server.target();
+        let key = self.core.pools.key(target.server, false, &pass);
+        let state = scratch::scratch_state(&self.core, &self.user, &mut self.variables).await?;
+        let taken = self.core.pools.take(&target, key, &state, 0);
+        let lease = Box::pin(taken).await?;
+        let lease = set_up(
+            &self.handle,
+            &self.client,
+            &mut self.variables,
+            &self.prepared,
+            lease,
+            scratch,
+            run,
+        )
+        .await?;
+        Ok(ScratchLease {
+            lease,
+            is_own: true,
+        })
+    }
+
+    /// The primary of the group that has the session's database.
+    async fn stand_in(&mut self, scratch: &Scratch, run: &Run) -> Result<ScratchLease, PoolError> {
+        let snapshot = self.core.snapshot();
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let sharding = snapshot.sharding.as_ref();
+        let group = sharding
+            .and_then(|sharding| sharding.database(&database))
+            .and_then(|name| snapshot.group(name))
+            .or(snapshot.home());
+        let primary = group.and_then(|group| group.primary().cloned());
+        let found = primary.and_then(|primary| target(&snapshot, primary.id, false));
+        let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
+            operation: "looking for a server that stands in for the scratch server",
+        }))?;
+        let pass = &self.user.identity.pass;
+        let key = self.core.pools.key(found.server, false, pass);
+        let taken = self.core.pools.take(&found, key, &self.variables.state, 0);
+        let lease = Box::pin(taken).await?;
+        let lease = set_up(
+            &self.handle,
+            &self.client,
+            &mut self.variables,
+            &self.prepared,
+            lease,
+            scratch,
+            run,
+        )
+        .await?;
+        Ok(ScratchLease {
+            lease,
+            is_own: false,
+        })
+    }
+}
+
+async fn set_up(
+    handle: &Handle,
+    client: &Client,
+    variables: &mut SessionVariables,
+    prepared: &PreparedStatements,
+    mut lease: Lease,
+    scratch: &Scratch,
+    run: &Run,
+) -> Result<Lease, PoolError> {
+    let connection = lease.connection_mut();
+    user_variables::bring_values(handle, client, variables, prepared, connection, &run.shape, TEXT)
+        .await?;
+    if !variables.bring_lasting(connection).await?.is_empty() {
+        // What was set so is not taken back.
+        connection.condemn();
+    }
+    connection.owner.session = handle.id;
+    let keep = format!("{KEEP}, @heddle_limit = @@{}", variables.limit_name());
+    let mut commands: Vec<(Command, &[u8])> = vec![
+        (Command::Query, keep.as_bytes()),
+        (Command::Query, PLAIN),
+        (Command::Query, LETTERS),
+    ];
+    for part in &scratch.tables {
+        commands.push((Command::Query, part.drop.as_bytes()));
+        commands.push((Command::Query, part.create.as_bytes()));
+    }
+    commands.push((Command::Query, BYTES));
+    connection.run(&commands).await?;
+    Ok(lease)
+}
+
+impl SessionVariables {
+    /// The tables are filled: the connection is as the session's statements want it. The statement
+    /// may run for so long, when that is bounded.
+    pub(super) async fn set_to_work(
+        &self,
+        connection: &mut Connection,
+        left_ms: Option<u64>,
+    ) -> Result<(), ConnectionError> {
+        let letters = letters(connection);
+        let mut text = RESTORE.to_owned();
+        if let Some(left_ms) = left_ms {
+            text.push_str(&self.limit(left_ms));
+        }
+        let both = [
+            (Command::Query, letters.as_bytes()),
+            (Command::Query, text.as_bytes()),
+        ];
+        connection.run(&both).await.map(drop)
+    }
+
+    /// Takes the tables away and gives the connection back; one that is not sound is closed.
+    pub(super) async fn clear(&self, mut scratch_lease: ScratchLease, scratch: &Scratch) {
+        let back = format!("{RESTORE}, {} = @heddle_limit", self.limit_name());
+        let letters = letters(scratch_lease.lease.connection());
+        let mut commands: Vec<(Command, &[u8])> = vec![
+            (Command::Query, letters.as_bytes()),
+            (Command::Query, back.as_bytes()),
+        ];
+        for part in &scratch.tables {
+            commands.push((Command::Query, part.drop.as_bytes()));
+        }
+        // What belongs to the client's account ends with its connection.
+        let whole = scratch_lease.lease.connection_mut().run(&commands).await.is_ok();
+        if whole && scratch_lease.is_own {
+            scratch_lease.lease.release();
+        }
+    }
+
+    /// The variable that bounds a statement's time.
+    fn limit_name(&self) -> &'static str {
+        match self.mode.dialect {
+            Dialect::MariaDb => "max_statement_time",
+            Dialect::MySql => "max_execution_time",
+        }
+    }
+
+    /// The end of a SET that bounds a statement's time. The session's own bound holds when it is less;
+    /// 0 is none.
+    fn limit(&self, left_ms: u64) -> String {
+        let (name, own) = (self.limit_name(), "IF(@heddle_limit = 0, 1e9, @heddle_limit)");
+        match self.mode.dialect {
+            Dialect::MariaDb => {
+                let left = format!("{}.{:03}", left_ms / 1000, left_ms % 1000);
+                format!(", {name} = LEAST({own}, {left})")
+            }
+            Dialect::MySql => format!(", {name} = CAST(LEAST({own}, {left_ms}) AS UNSIGNED)"),
+        }
+    }
+}
+
+/// Sets the character sets that the connection has between statements.
+fn letters(connection: &Connection) -> String {
+    let said = |name: &str| {
+        let value = connection.variable(name).unwrap_or_default();
+        String::from_utf8_lossy(value).into_owned()
+    };
+    let [client, own, results] = NAMES.map(said);
+    let collation = said(COLLATION);
+    if client == own && own == results {
+        return format!("SET NAMES '{client}' COLLATE '{collation}'");
+    }
+    // The server says nothing of NULL.
+    let results = match results.is_empty() {
+        true => "NULL".to_owned(),
+        false => format!("'{results}'"),
+    };
+    format!(
+        "SET character_set_client = '{client}', character_set_results = {results}, \
+         character_set_connection = '{own}', collation_connection = '{collation}'"
+    )
+}
