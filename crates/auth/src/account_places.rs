@@ -154,6 +154,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::samples;
 
     /// The future of a value that nobody has to wait for.
     fn now<T>(future: impl Future<Output = T>) -> T {
@@ -165,17 +166,8 @@ mod tests {
 
     fn account(connections_max: u32) -> Account {
         Account {
-            user: "app".into(),
-            host: "%".into(),
-            ways: Vec::new(),
-            locked: false,
-            expired: false,
-            tls: farm::TlsDemand::None,
             connections_max,
-            locking: None,
-            admin: false,
-            privileges: 0,
-            rights: 0,
+            ..samples::account()
         }
     }
 

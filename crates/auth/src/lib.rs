@@ -19,5 +19,7 @@ pub mod passwords;
 pub mod proof;
 pub mod rsa_key;
 pub mod salt;
+#[cfg(test)]
+mod samples;
 pub mod secrets;
 pub mod verifiers;

@@ -184,20 +184,14 @@ fn key_of(account: &Account) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples;
 
     fn account(user: &str, locking: Option<(u32, Option<u32>)>) -> Account {
         Account {
             user: user.into(),
-            host: "%".into(),
             ways: vec![AuthPlugin::Native(Some([1; 20]))],
-            locked: false,
-            expired: false,
-            tls: farm::TlsDemand::None,
-            connections_max: 0,
             locking: locking.map(|(failures_max, days)| PasswordLocking { failures_max, days }),
-            admin: false,
-            privileges: 0,
-            rights: 0,
+            ..samples::account()
         }
     }
 

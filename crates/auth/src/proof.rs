@@ -195,22 +195,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::samples;
 
     const SALT: [u8; SALT_BYTES] = *b"abcdefghijklmnopqrst";
 
     fn account(ways: Vec<AuthPlugin>) -> Account {
         Account {
-            user: "app".into(),
-            host: "%".into(),
             ways,
-            locked: false,
-            expired: false,
-            tls: farm::TlsDemand::None,
-            connections_max: 0,
-            locking: None,
-            admin: false,
-            privileges: 0,
-            rights: 0,
+            ..samples::account()
         }
     }
 

@@ -127,20 +127,12 @@ impl BackendCredential {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples;
 
     fn account(way: &AuthPlugin) -> Account {
         Account {
-            user: "app".into(),
-            host: "%".into(),
             ways: vec![way.clone()],
-            locked: false,
-            expired: false,
-            tls: farm::TlsDemand::None,
-            connections_max: 0,
-            locking: None,
-            admin: false,
-            privileges: 0,
-            rights: 0,
+            ..samples::account()
         }
     }
 
