@@ -31,7 +31,7 @@ const OUT_OF_RANGE: u16 = 1690;
 ///
 /// A server that is read-only is left as it is: its followers have what it had when it became so, and
 /// on MariaDB Heddle's own account could write on.
-pub async fn heartbeat(link: &mut Link, router: &str, timeout_ms: u64) -> Result<Position, Error> {
+pub async fn write(link: &mut Link, router: &str, timeout_ms: u64) -> Result<Position, Error> {
     const OPERATION: &str = "write a heartbeat";
     let executed = executed(link.version().engine);
     let router = quoted(router);

@@ -106,7 +106,7 @@ async fn keyless_tables(open: &mut Link, client: &mut Client, engine: Engine) {
 /// account could write there: a former primary must have nothing that its group has not.
 async fn heartbeats_while_it_takes_writes(open: &mut Link, client: &mut Client) {
     let mut heartbeat = async || {
-        heartbeat::heartbeat(open, "router", MS)
+        heartbeat::write(open, "router", MS)
             .await
             .expect("a position")
     };

@@ -3,7 +3,7 @@
 //! A pulse knows moments and the positions that the primary had at them: [`PositionSample`]s. Some come from
 //! heartbeats, rows that this router writes so that the primary's position moves even when nobody
 //! else writes; the others from looking at the primary while sessions want to know more. Beside each
-//! replica stands a follower that waits, on the server, until the first heartbeat which it lacks is there.
+//! replica stands a follower that waits, on the server, until the first sample that it lacks is there.
 //! So a lag is the time between two events seen by one clock, this router's.
 
 use std::collections::{HashMap, VecDeque};
@@ -22,8 +22,8 @@ use crate::context::Context;
 use crate::links::Links;
 use catalog::record::ServerRecord;
 
-/// Heartbeats that no replica has reached yet are kept up to this number; then the older half is thinned.
-const HEARTBEATS_MAX: usize = 4096;
+/// Samples that no replica has reached yet are kept up to this number; then the older half is thinned.
+const SAMPLES_MAX: usize = 4096;
 
 /// A follower waits so long on its server before it looks again.
 const FOLLOW_MS: u64 = 1000;
@@ -50,7 +50,7 @@ struct PositionSample {
     position: Position,
 }
 
-/// The heartbeats of one group, the oldest first; followers are woken by each new one.
+/// The samples of one group, the oldest first; each new one wakes the followers.
 struct PositionSamples {
     kept: Mutex<VecDeque<Arc<PositionSample>>>,
     newest: watch::Sender<u64>,
@@ -68,41 +68,41 @@ impl PositionSamples {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, heartbeat: PositionSample) {
-        let asked_us = heartbeat.asked_us;
+    fn push(&self, sample: PositionSample) {
+        let asked_us = sample.asked_us;
         let mut kept = self.lock();
-        if kept.len() >= HEARTBEATS_MAX {
+        if kept.len() >= SAMPLES_MAX {
             let mut at = 0;
             kept.retain(|_| {
                 at += 1;
-                at > HEARTBEATS_MAX / 2 || at % 2 == 0
+                at > SAMPLES_MAX / 2 || at % 2 == 0
             });
         }
-        // A heartbeat that waited long ends behind looks that began later.
+        // The sample of a heartbeat that waited long ends behind looks that began later.
         let at = kept.partition_point(|known| known.asked_us <= asked_us);
-        kept.insert(at, Arc::new(heartbeat));
+        kept.insert(at, Arc::new(sample));
         drop(kept);
         self.newest.send_replace(asked_us);
     }
 
-    /// The first heartbeat after this moment.
+    /// The first sample after this moment.
     fn after(&self, asked_us: u64) -> Option<Arc<PositionSample>> {
         let kept = self.lock();
-        let at = kept.partition_point(|heartbeat| heartbeat.asked_us <= asked_us);
+        let at = kept.partition_point(|sample| sample.asked_us <= asked_us);
         kept.get(at).cloned()
     }
 
-    /// The last heartbeat that a server with this position has.
+    /// The last sample that a server with this position has reached.
     fn reached(&self, position: &Position) -> Option<Arc<PositionSample>> {
         let kept = self.lock();
-        let have = kept.partition_point(|heartbeat| position.covers(&heartbeat.position));
+        let have = kept.partition_point(|sample| position.covers(&sample.position));
         have.checked_sub(1).and_then(|at| kept.get(at).cloned())
     }
 
     /// Forgets what every replica has had for long.
     fn forget_before(&self, asked_us: u64) {
         let mut kept = self.lock();
-        let have = kept.partition_point(|heartbeat| heartbeat.asked_us < asked_us);
+        let have = kept.partition_point(|sample| sample.asked_us < asked_us);
         kept.drain(..have.saturating_sub(1));
     }
 }
@@ -169,7 +169,7 @@ impl Heartbeats {
                     (place.clone(), tasks.spawn(follow))
                 });
             }
-            let pause = self.heartbeat(&mut pulse, &members, &samples).await;
+            let pause = self.tick(&mut pulse, &members, &samples).await;
             let oldest = self.oldest_complete(&members);
             samples.forget_before(oldest);
             tokio::time::sleep(pause).await;
@@ -186,7 +186,7 @@ impl Heartbeats {
     }
 
     /// Does what is due now; returns the time until the next look.
-    async fn heartbeat(
+    async fn tick(
         self: &Arc<Self>,
         pulse: &mut Pulse,
         members: &Members,
@@ -265,7 +265,7 @@ impl Heartbeats {
         let asked_us = self.context.now_us();
         let position = engine::heartbeat::position(&mut link, timeout_ms);
         let position = position.await.ok()?;
-        self.heartbeat_at(place, asked_us, position, samples);
+        self.sampled(place, asked_us, position, samples);
         pulse.link = Some(link);
         Some(())
     }
@@ -278,12 +278,12 @@ impl Heartbeats {
         samples: Arc<PositionSamples>,
     ) -> Option<Link> {
         let mut link = self.links.link(link, place.at.clone()).await.ok()?;
-        let router = self.heartbeats_as();
+        let router = self.row_name();
         let asked_us = self.context.now_us();
-        match engine::heartbeat::heartbeat(&mut link, &router, HEARTBEAT_TIMEOUT_MS).await {
+        match engine::heartbeat::write(&mut link, &router, HEARTBEAT_TIMEOUT_MS).await {
             Ok(position) => {
                 self.wrote(place.id);
-                self.heartbeat_at(&place, asked_us, position, &samples);
+                self.sampled(&place, asked_us, position, &samples);
                 Some(link)
             }
             Err(error) => {
@@ -297,7 +297,7 @@ impl Heartbeats {
     }
 
     /// The name of this router's row. Routers do not wait for each other's locks.
-    fn heartbeats_as(&self) -> String {
+    fn row_name(&self) -> String {
         let farm = self.context.state().records.farm_id.clone();
         match self.context.leadership.role().slot {
             0 => farm,
@@ -306,13 +306,7 @@ impl Heartbeats {
     }
 
     /// The primary has this position, and was asked at this moment.
-    fn heartbeat_at(
-        &self,
-        place: &Place,
-        asked_us: u64,
-        position: Position,
-        samples: &PositionSamples,
-    ) {
+    fn sampled(&self, place: &Place, asked_us: u64, position: Position, samples: &PositionSamples) {
         self.context
             .freshness(place.id)
             .learn(position.clone(), asked_us);
@@ -473,7 +467,7 @@ mod tests {
         Position::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a position")
     }
 
-    fn heartbeat(moment_us: u64, sequence: u64) -> PositionSample {
+    fn sample(moment_us: u64, sequence: u64) -> PositionSample {
         PositionSample {
             asked_us: moment_us,
             seen_us: moment_us + 1,
@@ -482,33 +476,29 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_say_what_a_position_has_and_what_it_lacks() {
+    fn samples_say_what_a_position_has_and_what_it_lacks() {
         let samples = PositionSamples::new();
         for (moment_us, sequence) in [(10, 1), (20, 1), (30, 4), (50, 6)] {
-            samples.push(heartbeat(moment_us, sequence));
+            samples.push(sample(moment_us, sequence));
         }
         // A heartbeat that waited is put where it began.
-        samples.push(heartbeat(40, 5));
-        let reached = |sequence| {
-            samples
-                .reached(&at(sequence))
-                .map(|heartbeat| heartbeat.asked_us)
-        };
+        samples.push(sample(40, 5));
+        let reached = |sequence| samples.reached(&at(sequence)).map(|sample| sample.asked_us);
         assert_eq!(reached(0), None);
         assert_eq!(reached(1), Some(20));
         assert_eq!(reached(5), Some(40));
         assert_eq!(reached(9), Some(50));
-        let after = |moment_us| samples.after(moment_us).map(|heartbeat| heartbeat.asked_us);
+        let after = |moment_us| samples.after(moment_us).map(|sample| sample.asked_us);
         assert_eq!((after(0), after(20), after(50)), (Some(10), Some(30), None));
         samples.forget_before(30);
         assert_eq!(after(0), Some(20), "one that is reached stays");
     }
 
     #[test]
-    fn heartbeats_are_thinned_and_never_too_many() {
+    fn samples_are_thinned_and_never_too_many() {
         let samples = PositionSamples::new();
-        (1..20_000).for_each(|n| samples.push(heartbeat(n, n)));
-        assert!(samples.lock().len() <= HEARTBEATS_MAX);
+        (1..20_000).for_each(|n| samples.push(sample(n, n)));
+        assert!(samples.lock().len() <= SAMPLES_MAX);
         assert_eq!(
             samples.reached(&at(19_999)).map(|b| b.asked_us),
             Some(19_999)

@@ -8,6 +8,7 @@ use farm::Status;
 use machines::reshard::Phase;
 
 use super::run::{Crew, Trouble};
+use super::work::HEARTBEAT;
 use crate::peers::sessions::{DRAINED, GROUP};
 use crate::reshard::Resharding;
 use catalog::command::Call;
@@ -103,7 +104,7 @@ impl Resharding {
         }
         let timeout_ms = self.context.settings().step_timeout_ms;
         let mut target = self.sharding.ask_group(&record.to).await?;
-        let wanted = heartbeat::heartbeat(&mut target, "move", timeout_ms).await?;
+        let wanted = heartbeat::write(&mut target, HEARTBEAT, timeout_ms).await?;
         for replica in self.replicas_of(&record.to) {
             let mut link = Link::open(&replica, timeout_ms).await?;
             while !heartbeat::position(&mut link, timeout_ms)

@@ -33,7 +33,7 @@ const BRANCHES: Duration = Duration::from_secs(30);
 const SETTLED: Duration = Duration::from_millis(1000);
 
 /// What writes the heartbeats of moves.
-const HEARTBEAT: &str = "move";
+pub(super) const HEARTBEAT: &str = "move";
 
 /// The target follows so closely that clients may be asked to wait for the rest.
 const CLOSE: Duration = Duration::from_millis(300);
@@ -83,7 +83,7 @@ impl Resharding {
         }
         let position = heartbeat::position(&mut source, timeout_ms).await?;
         // What was committed before the position is visible when a later commit has ended.
-        heartbeat::heartbeat(&mut source, HEARTBEAT, timeout_ms).await?;
+        heartbeat::write(&mut source, HEARTBEAT, timeout_ms).await?;
         let before = part::prepared_now(&mut source, timeout_ms).await?;
         self.await_branches(&mut source, |now| before.is_disjoint(now), &record.from)
             .await?;
@@ -282,7 +282,7 @@ impl Resharding {
         }
         let (ferry, feed) = (crew.ferry.as_mut(), crew.feed.as_mut());
         let (ferry, feed) = ferry.zip(feed).ok_or_else(lost)?;
-        let until = heartbeat::heartbeat(&mut ferry.from, HEARTBEAT, timeout_ms).await?;
+        let until = heartbeat::write(&mut ferry.from, HEARTBEAT, timeout_ms).await?;
         let end = Instant::now() + limit;
         loop {
             feed.read(&until, end.saturating_duration_since(Instant::now()))
@@ -301,7 +301,7 @@ impl Resharding {
 
     /// What the log has told may be visible a moment later only: behind a commit of our own it is.
     async fn make_visible(&self, ferry: &mut Ferry, timeout_ms: u64) -> Result<Position, Trouble> {
-        Ok(heartbeat::heartbeat(&mut ferry.from, HEARTBEAT, timeout_ms).await?)
+        Ok(heartbeat::write(&mut ferry.from, HEARTBEAT, timeout_ms).await?)
     }
 
     /// Records the position, now and then.
