@@ -212,11 +212,7 @@ impl TxnRecovery {
         let timeout_ms = self.context.settings().step_timeout_ms;
         loop {
             tokio::time::sleep(WAITED).await;
-            let Ok(mut link) = self
-                .links
-                .lend_from(&self.dist_txns.links[0], server.0)
-                .await
-            else {
+            let Ok(mut link) = self.lend(server).await else {
                 continue;
             };
             let ended = barriers::dismiss_holders(&mut link, waiting, timeout_ms).await;

@@ -335,8 +335,7 @@ impl TxnRecovery {
             })?;
         let ids: Vec<GlobalId> = ids.iter().copied().collect();
         let text = |error: engine::Error| error.to_string();
-        let links = &self.dist_txns.links[0];
-        let mut link = self.links.lend_from(links, server.0).await.map_err(text)?;
+        let mut link = self.lend(server).await.map_err(text)?;
         let held = held::held(&mut link, &ids, self.context.settings().step_timeout_ms).await;
         link.keep(held).map_err(text)
     }

@@ -22,12 +22,13 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use enginesql::seal::Key;
+use farm::ServerId;
 use farm::dist_txn::{Branch, GlobalId, Verdict};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
 use crate::links::Links;
-use crate::links::warm::WarmLinks;
+use crate::links::warm::{Lent, WarmLinks};
 use catalog::event::Event;
 
 pub(crate) use held::OwnAsked;
@@ -54,6 +55,12 @@ impl TxnRecovery {
             links: Arc::clone(links),
             dist_txns: Arc::clone(dist_txns),
         }
+    }
+
+    /// A link to a server for short questions. The next question takes it up again.
+    pub(super) async fn lend(&self, server: ServerId) -> Result<Lent, engine::Error> {
+        let links = &self.dist_txns.links[0];
+        self.links.lend_from(links, server.0).await
     }
 }
 

@@ -141,10 +141,7 @@ impl TxnRecovery {
             return Ok(None);
         };
         let farm = farm_number(&self.context.snapshot_now().farm_id);
-        let mut link = self
-            .links
-            .lend_from(&self.dist_txns.links[0], server.0)
-            .await?;
+        let mut link = self.lend(server).await?;
         let answer =
             engine::prepared(&mut link, farm, self.context.settings().probe_timeout_ms).await;
         link.keep(answer).map(Some)
@@ -160,11 +157,7 @@ impl TxnRecovery {
             if round.made.contains(&(number, server)) {
                 continue;
             }
-            let Ok(mut link) = self
-                .links
-                .lend_from(&self.dist_txns.links[0], server.0)
-                .await
-            else {
+            let Ok(mut link) = self.lend(server).await else {
                 continue;
             };
             let farm = farm_number(&self.context.snapshot_now().farm_id);

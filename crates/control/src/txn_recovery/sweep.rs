@@ -61,11 +61,7 @@ impl TxnRecovery {
         self.sweep_foreign(group, server).await?;
         let mut behind: Option<GlobalId> = None;
         for _ in 0..PAGES_MAX {
-            let mut link = self
-                .links
-                .lend_from(&self.dist_txns.links[0], server.0)
-                .await
-                .map_err(text)?;
+            let mut link = self.lend(server).await.map_err(text)?;
             let rows =
                 decisions::decisions(&mut link, farm, behind.as_ref(), PAGE, timeout_ms).await;
             let rows = link.keep(rows).map_err(text)?;
@@ -98,8 +94,7 @@ impl TxnRecovery {
         let kept_ms = settings.decisions_kept_ms.saturating_mul(FOREIGN_KEPT);
         let timeout_ms = settings.step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
-        let links = &self.dist_txns.links[0];
-        let mut link = self.links.lend_from(links, server.0).await.map_err(text)?;
+        let mut link = self.lend(server).await.map_err(text)?;
         let removed = decisions::remove_foreign(&mut link, farm, kept_ms, PAGE, timeout_ms).await;
         let removed = link.keep(removed).map_err(text)?;
         if removed > 0 {
@@ -164,14 +159,10 @@ impl TxnRecovery {
     async fn safely_listed(&self, number: u32) -> Option<HashSet<GlobalId>> {
         let (group, server) = self.writable(|group| group.number == number)?;
         let list = self.list_group(&group.name).await.ok()??;
-        let mut link = self
-            .links
-            .lend_from(&self.dist_txns.links[0], server.0)
-            .await
-            .ok()?;
+        let mut link = self.lend(server).await.ok()?;
         let router = self.context.state().records.farm_id.clone();
         let heartbeat =
-            heartbeat::heartbeat(&mut link, &router, self.context.settings().step_timeout_ms).await;
+            heartbeat::write(&mut link, &router, self.context.settings().step_timeout_ms).await;
         let safe = self.is_safe(&group, &mut link).await;
         link.keep(heartbeat).ok()?;
         // It was one and the same server all the time.
@@ -187,11 +178,7 @@ impl TxnRecovery {
             return Ok(true);
         }
         let text = |error: engine::Error| error.to_string();
-        let mut link = self
-            .links
-            .lend_from(&self.dist_txns.links[0], server.0)
-            .await
-            .map_err(text)?;
+        let mut link = self.lend(server).await.map_err(text)?;
         let age_s = (row.age_ms.unwrap_or(0) / 1000).saturating_sub(ROUNDED_S);
         let timeout_ms = self.context.settings().step_timeout_ms;
         let there = engine::is_still_connected(&mut link, at.connection, age_s, timeout_ms).await;
