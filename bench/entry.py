@@ -1,6 +1,7 @@
 """How every bench begins and ends: its binary, its signals, its exit code."""
 
 import os
+import resource
 import sys
 
 import wire
@@ -13,6 +14,14 @@ def prepare(name, options):
     if not os.access(options.heddle, os.X_OK):
         sys.exit(f"{name}: {options.heddle} is missing: run `make build` first")
     die_on_signals()
+
+
+def open_files(name, needed):
+    """Lets the bench and its children open as many files as the system allows, or ends it when that is too few."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    if limit < needed:
+        sys.exit(f"{name}: only {limit} open files are allowed: ulimit -n {needed}")
 
 
 def run(name, work, options):

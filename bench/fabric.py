@@ -11,11 +11,10 @@ import asyncio
 import json
 import os
 import platform
-import resource
 import sys
 import time
 
-from entry import prepare, run
+from entry import open_files, prepare, run
 from processes import ROOT, Failed, Farm
 
 MORE_MS_MAX = 1.0
@@ -105,10 +104,7 @@ def main():
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
     prepare("bench-fabric", options)
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    if limit < options.clients + 200:
-        sys.exit(f"bench-fabric: only {limit} open files are allowed: ulimit -n {options.clients + 200}")
+    open_files("bench-fabric", options.clients + 200)
     met = run("bench-fabric", bench, options)
     sys.exit(0 if met else 1)
 

@@ -8,12 +8,11 @@ Environment or flags: CLIENTS=10000 HEDDLE=bin/heddle
 import argparse
 import os
 import platform
-import resource
 import sys
 import time
 
 import wire
-from entry import prepare, run
+from entry import open_files, prepare, run
 from processes import ROOT, Farm, memory_kb
 
 IDLE_MB_MAX = 80
@@ -72,10 +71,7 @@ def main():
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
     prepare("bench-idle", options)
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    if limit < options.clients + 200:
-        sys.exit(f"bench-idle: only {limit} open files are allowed: ulimit -n {options.clients + 200}")
+    open_files("bench-idle", options.clients + 200)
     met = run("bench-idle", bench, options)
     sys.exit(0 if met else 1)
 
