@@ -1,5 +1,5 @@
-//! Which changes of accounts by this router's clients are published by now. The control plane reads the
-//! accounts every second; a login must not wait so long, nor go by accounts from before such a change.
+//! Which changes of accounts by this router's clients are published by now. The control plane reads the accounts
+//! every second. A login neither waits for that nor uses accounts from before a change: it asks for a new reading.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -18,8 +18,8 @@ pub fn entitlement_of(account: &Account, way: AuthPlugin) -> Entitlement {
     }
 }
 
-/// By which accounts the servers may take a login of this user that Heddle finds to be `account`'s; `None`
-/// where any will do.
+/// The accounts by which a server may take a login of this user and give it no more than `account` may do. `None`:
+/// that holds for every account that the server can choose.
 pub fn alike_of(accounts: &Accounts, user: &str, account: &Account) -> Option<Arc<[UserAtHost]>> {
     let name = |one: &Account| (one.user.clone(), one.host.clone());
     let alike = accounts.alike(user, account)?;

@@ -17,11 +17,11 @@ use crate::hosts::Hosts;
 /// What clients may cost who have not proved who they are.
 #[derive(Clone, Copy, Debug)]
 pub struct LoginLimits {
-    /// So many of them at once.
+    /// The most clients that may be logging in at one time.
     pub clients_max: usize,
-    /// An address has to wait after so many failures in a row; 0 for never.
+    /// The failures in a row after which an address has to wait; 0: it never waits.
     pub failures_max: u32,
-    /// So many passwords wait to be verified, over all cores.
+    /// The most passwords that may wait for a verifier, over all cores.
     pub queue_max: usize,
 }
 

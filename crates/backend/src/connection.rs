@@ -150,7 +150,7 @@ pub struct Connection {
     pub(crate) seen: Seen,
     pub(crate) servers_own: Rc<ServersOwn>,
     pub(crate) shown: Shown,
-    /// Under which GTIDs what was changed here was committed.
+    /// The GTIDs under which the server committed what this connection changed.
     pub reported: Reported,
     /// When the server had let it in.
     pub opened: Instant,

@@ -52,7 +52,7 @@ pub struct Plan {
     pub server: ServerId,
     /// The connection must be a READ ONLY session: the server is a replica.
     pub read_only: bool,
-    /// The server must first say that it has the required GTID of the need; it is waited for.
+    /// The server does not surely have the required GTID: it is asked to wait for it before the statement runs.
     pub wait: bool,
     /// More servers could have served if newer positions of them were known.
     pub narrowed: bool,

@@ -38,7 +38,7 @@ impl Reported {
         }
     }
 
-    /// What was reported, in the engine's notation; `None` when nobody can say any more.
+    /// The last GTIDs in the engine's notation; `None` when a report could not be read or there were too many streams.
     pub fn text(&self) -> Option<String> {
         let all = self.last.as_ref().map(Position::to_string);
         (!self.more).then(|| all.unwrap_or_default())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The largest weight; far above it, sums of weights would lose precision.
 pub const WEIGHT_MAX: f64 = 1e6;
 
-/// A wrong line of a document, and what is wrong there. Line 0 is no line.
+/// The number of a wrong line in a document, and what is wrong with it. 0: the document as a whole.
 pub type Wrong = (usize, String);
 
 /// Groups by name, as a document has them.
