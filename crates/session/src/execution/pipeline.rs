@@ -117,12 +117,12 @@ impl Session {
         }
         let crowded =
             self.connections.current.held.is_none() && self.core.pools.wanted(connection.server);
-        let cars_max = if crowded {
+        let commands_max = if crowded {
             COMMANDS_CROWDED_MAX
         } else {
             COMMANDS_MAX
         };
-        while pipeline.commands.len() < cars_max && self.client.step() {
+        while pipeline.commands.len() < commands_max && self.client.step() {
             let end = self.client.place().end;
             if end - place.start > BYTES_MAX {
                 break;
