@@ -71,10 +71,11 @@ fn a_switch_over_ends_those_who_wait_for_the_idle(release: Release) {
     let dir = tempfile::tempdir().expect("a directory");
     let plane = active_farm(dir.path(), &servers);
     servers[0].client().run("INSERT INTO d.t VALUES (1)");
-    let mut idle = servers[0].client();
+    // Connections are ended in the order in which they began. With the idle one gone first, the other would have
+    // the row for a moment.
+    let (mut waiter, mut idle) = (servers[0].client(), servers[0].client());
     idle.run("BEGIN");
     idle.run("UPDATE d.t SET a = 2");
-    let mut waiter = servers[0].client();
     let id = waiter.value("SELECT CONNECTION_ID()");
     let update = std::thread::spawn(move || waiter.query("UPDATE d.t SET a = 3").is_ok());
     wait_until(PATIENCE, "a statement that waits for the lock", || {

@@ -4,7 +4,7 @@ use farm::Status;
 use testkit::disguise::Disguise;
 use testkit::{Client, Release, Server, wait_until};
 
-use super::{PATIENCE, Plane};
+use super::{PATIENCE, Plane, wait_until_settled};
 
 /// A server, and the other release that it passes for.
 pub struct Later {
@@ -116,6 +116,7 @@ pub fn a_life_of_a_group(release: Release, version: &'static str) {
         second.count() == "3" && follows(&plane, &second)
     });
 
+    wait_until_settled(&second.server);
     first.server.kill();
     wait_until(PATIENCE, "another primary", || leads(&plane, &second));
     first.server.restart();

@@ -201,12 +201,13 @@ pub fn farm_of(dir: &Path, servers: &[Server]) -> Plane {
     plane
 }
 
-/// Waits until a server is up for so long that what it had received before is not in doubt.
+/// Waits until a server is up for so long that what it had received before is not in doubt: for seconds, and
+/// for as long as a loaded machine takes to see that its primary is lost.
 pub fn wait_until_settled(server: &Server) {
     let mut client = server.client();
     wait_until(PATIENCE, "the server to be up for a while", || {
         let uptime = client.rows("SHOW GLOBAL STATUS LIKE 'Uptime'");
         let uptime = uptime[0][1].as_deref().and_then(|s| s.parse::<u64>().ok());
-        uptime.is_some_and(|seconds| seconds >= 4)
+        uptime.is_some_and(|seconds| seconds >= 8)
     });
 }
