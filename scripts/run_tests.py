@@ -18,8 +18,8 @@ CARGO = os.environ.get("CARGO", "cargo")
 JOBS = int(os.environ.get("HEDDLE_TEST_JOBS", "2"))
 
 # These take longest: begun last, they would run alone at the end.
-FIRST = ("simulate", "diff", "bank", "sql_resume", "failover", "meta", "galera", "sql_limits", "torn")
-FIRST += ("up_mysql", "sql_tls", "sql_leaks", "sql_dist_txn", "shards", "routers")
+FIRST = ("simulate", "diff", "sharded", "farm", "up", "failures", "bank", "connections", "kv", "groups")
+FIRST += ("failover", "routing", "program", "meta", "galera", "live", "releases", "accounts", "shards")
 
 
 def build():

@@ -8,6 +8,8 @@ cargo=${CARGO:-cargo}
 log=$(mktemp)
 trap 'rm -f "$log" "$log.tour"' EXIT
 failed_steps=()
+# What the compiler would keep for the next build is several gigabytes, and a clean clone has no next build.
+export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 
 step() {
   echo "== $*"

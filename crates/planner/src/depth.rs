@@ -20,7 +20,7 @@ pub const STACK_BYTES: usize = 16 << 20;
 /// How often the parser may call itself.
 const CALLS_MAX: usize = 50;
 
-/// The deepest tree. `tests/depth.rs` walks trees of this depth through everything that reads a
+/// The deepest tree. `tests/plans/depth.rs` walks trees of this depth through everything that reads a
 /// statement, with half of the stack that the threads have.
 pub(crate) const LEVELS_MAX: usize = 1200;
 

@@ -1,0 +1,149 @@
+//! kill -9 of the primary under load, restart, and no acknowledged row is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use crate::plane::{PATIENCE, Plane, farm_of};
+use testkit::{Client, Release, Server, wait_until};
+
+const ROUNDS: usize = 4;
+
+/// Acknowledged rows before each kill.
+const ROWS_PER_ROUND: u64 = 60;
+
+/// Settings of a farm's servers: what the test relaxes for speed is what this test is about.
+const DURABLE: &[(&str, &str)] = &[
+    ("read_only", "ON"),
+    ("sync_binlog", "1"),
+    ("innodb_flush_log_at_trx_commit", "1"),
+];
+
+/// Writes rows to whoever is the primary; gives the ids that were acknowledged.
+fn write_until(
+    published: &farm::Published,
+    stop: &AtomicBool,
+    next: &AtomicU64,
+    acknowledged: &AtomicU64,
+) -> Vec<u64> {
+    let mut ids = Vec::new();
+    let mut client: Option<Client> = None;
+    while !stop.load(Relaxed) {
+        let Some(writer) = &mut client else {
+            let snapshot = published.load();
+            let primary = snapshot
+                .group("g")
+                .and_then(|group| group.primary().cloned());
+            let address = primary.and_then(|primary| primary.address().parse().ok());
+            client = address.and_then(|address| Client::connect(address, "app", "").ok());
+            thread::yield_now();
+            continue;
+        };
+        let id = next.fetch_add(1, Relaxed);
+        if writer
+            .query(format!("INSERT INTO d.t VALUES ({id})"))
+            .is_ok()
+        {
+            ids.push(id);
+            acknowledged.fetch_add(1, Relaxed);
+        } else {
+            client = None;
+        }
+    }
+    ids
+}
+
+fn primary_of(plane: &Plane) -> Option<String> {
+    let snapshot = plane.published.load();
+    let primary = snapshot.group("g")?.primary()?;
+    (primary.serves_writes() && !primary.health.read_only).then(|| primary.address())
+}
+
+#[test]
+fn acknowledged_rows_survive_kills_of_the_primary() {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let Some(server) = Server::start_with(Release::Installed, DURABLE) else {
+            return;
+        };
+        servers.push(server);
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = farm_of(dir.path(), &servers);
+    servers[0].client().run("CREATE DATABASE d");
+    servers[0]
+        .client()
+        .run("CREATE TABLE d.t (id BIGINT PRIMARY KEY)");
+    // Without SUPER, so that a read-only server refuses its rows.
+    servers[0].client().run("CREATE USER app@'%'");
+    servers[0].client().run("GRANT ALL ON d.* TO app@'%'");
+    plane.rows(&["group", "activate", "g"]);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let next = Arc::new(AtomicU64::new(1));
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..4)
+        .map(|_| {
+            let published = Arc::clone(&plane.published);
+            let (stop, next, acknowledged) = (
+                Arc::clone(&stop),
+                Arc::clone(&next),
+                Arc::clone(&acknowledged),
+            );
+            thread::spawn(move || write_until(&published, &stop, &next, &acknowledged))
+        })
+        .collect();
+    for round in 0..ROUNDS {
+        let before = acknowledged.load(Relaxed);
+        wait_until(PATIENCE, &format!("rows in round {round}"), || {
+            acknowledged.load(Relaxed) >= before + ROWS_PER_ROUND
+        });
+        // A probe that came late says for a while that nobody takes writes.
+        let mut found = None;
+        wait_until(PATIENCE, "the one that takes the rows", || {
+            found = primary_of(&plane);
+            found.is_some()
+        });
+        let primary = found.expect("waited for");
+        let victim = servers
+            .iter_mut()
+            .find(|server| server.address().to_string() == primary)
+            .expect("one of ours");
+        victim.kill();
+        victim.restart();
+    }
+    wait_until(PATIENCE, "a primary after the last kill", || {
+        primary_of(&plane).is_some()
+    });
+    let before = acknowledged.load(Relaxed);
+    wait_until(PATIENCE, "rows after the last kill", || {
+        acknowledged.load(Relaxed) > before
+    });
+    stop.store(true, Relaxed);
+    let mut ids = Vec::new();
+    for writer in writers {
+        ids.extend(writer.join().expect("no panic"));
+    }
+    everywhere(&plane, &servers, &ids);
+}
+
+/// Every acknowledged row is on every server, and all servers hold the same.
+fn everywhere(plane: &Plane, servers: &[Server], ids: &[u64]) {
+    let primary = primary_of(plane).expect("a primary");
+    let rows = |server: &Server| server.client().rows("SELECT id FROM d.t ORDER BY id");
+    let leader = servers
+        .iter()
+        .find(|server| server.address().to_string() == primary)
+        .expect("one of ours");
+    let held = rows(leader);
+    for id in ids {
+        let wanted = vec![Some(id.to_string())];
+        assert!(
+            held.contains(&wanted),
+            "row {id} was acknowledged and is lost"
+        );
+    }
+    for server in servers {
+        wait_until(PATIENCE, "equal rows everywhere", || rows(server) == held);
+    }
+}

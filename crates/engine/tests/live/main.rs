@@ -1,0 +1,11 @@
+//! The engine on real servers of every release.
+
+mod binlog;
+mod copy;
+mod dist_txn;
+mod gtid_sets;
+mod own_plugins;
+mod root;
+mod servers;
+mod term;
+mod torn;

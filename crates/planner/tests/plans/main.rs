@@ -1,0 +1,10 @@
+//! Statements, where they go, and the texts that are made of them.
+
+mod depth;
+mod farm_of_views;
+mod keys;
+mod made;
+mod misplaced;
+mod places;
+mod reading;
+mod views;

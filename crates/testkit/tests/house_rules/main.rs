@@ -1,0 +1,195 @@
+//! The house rules, as a test of the tree. `on_snippets` checks the rules themselves on small texts that break them.
+
+mod counted;
+mod coupling;
+mod links;
+mod on_snippets;
+mod rules;
+mod settings;
+mod source;
+mod terms;
+mod workspace;
+
+use std::fs;
+
+use rules::Violation;
+use source::Source;
+
+fn assert_none(violations: &[Violation]) {
+    let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "{} broken house rules:\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+fn check_sources(rule: fn(&Source) -> Vec<Violation>) {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    assert!(
+        sources.len() > 15,
+        "the walk found only {} files",
+        sources.len()
+    );
+    assert_none(&sources.iter().flat_map(rule).collect::<Vec<_>>());
+}
+
+#[test]
+fn files_open_with_their_job() {
+    check_sources(rules::opening);
+}
+
+#[test]
+fn files_and_functions_stay_short() {
+    check_sources(rules::sizes);
+}
+
+#[test]
+fn unsafe_code_stands_in_reactor() {
+    check_sources(rules::unsafe_code);
+}
+
+#[test]
+fn nothing_calls_what_is_banned() {
+    check_sources(rules::bans);
+}
+
+#[test]
+fn notes_name_their_issue() {
+    check_sources(rules::notes);
+}
+
+#[test]
+fn re_exports_are_lists() {
+    check_sources(rules::globs);
+}
+
+#[test]
+fn modules_are_named_by_what_they_hold() {
+    check_sources(rules::names);
+}
+
+#[test]
+fn folders_of_tests_are_told() {
+    let root = workspace::root().join("crates/testkit/tests");
+    let page = fs::read_to_string(root.join("README.md")).expect("the page of the tests");
+    for entry in fs::read_dir(&root).expect("the tests") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_string_lossy();
+        let told = name == "README.md" || page.contains(&format!("`{name}`"));
+        assert!(told, "crates/testkit/tests/README.md: no row for {name}");
+    }
+}
+
+#[test]
+fn dependencies_point_down() {
+    let root = workspace::root();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).expect("the workspace has crates") {
+        let entry = entry.expect("an entry of the folder of crates");
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml"));
+        if let Ok(manifest) = manifest {
+            found.extend(workspace::ranks(
+                &entry.file_name().to_string_lossy(),
+                &manifest,
+            ));
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn the_map_shows_every_crate() {
+    let path = workspace::root().join("docs/ARCHITECTURE.md");
+    let map = fs::read_to_string(path).expect("the project has a map");
+    assert_none(&workspace::missing_in_map(&map));
+    let moved = map.replace("rank 1 ", "rank 3 ");
+    assert_eq!(workspace::missing_in_map(&moved).len(), 3);
+}
+
+#[test]
+fn no_file_names_a_machine() {
+    let root = workspace::root();
+    let mut found = Vec::new();
+    for path in workspace::files(&root) {
+        // Captured bytes are not text; they name no path that anyone follows.
+        if let Ok(text) = fs::read_to_string(root.join(&path)) {
+            found.extend(rules::machine_paths(&path, &text));
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = workspace::root();
+    let paths = workspace::files(&root);
+    let read = |path: String| {
+        let text = fs::read_to_string(root.join(&path)).ok();
+        (path, text)
+    };
+    let files: links::Files = paths.into_iter().map(read).collect();
+    let known = links::links(files["README.md"].as_ref().expect("the README is text"));
+    assert!(known.len() > 20, "the README has {} links", known.len());
+    assert_none(&links::broken(&files));
+}
+
+#[test]
+fn every_golden_file_is_read() {
+    let root = workspace::root();
+    let files = workspace::files(&root);
+    let sources = workspace::sources(&root, &files);
+    assert_none(&workspace::dead_golden_files(&files, &sources));
+}
+
+#[test]
+fn counters_stand_on_their_page() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    let counters: Vec<_> = sources.iter().flat_map(counted::counters).collect();
+    assert!(
+        counters.len() > 180,
+        "the walk found only {} counters",
+        counters.len()
+    );
+    let page = fs::read_to_string(root.join(counted::PAGE)).expect("counters have a page");
+    assert_none(&counted::differences(&counters, &page));
+    assert_none(&counted::idle(&counters, &sources));
+}
+
+#[test]
+fn settings_are_read() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    let declared: Vec<_> = sources.iter().flat_map(settings::declared).collect();
+    assert!(
+        declared.len() > 200,
+        "the walk found only {} settings",
+        declared.len()
+    );
+    assert_none(&settings::unread(&declared, &sources));
+}
+
+#[test]
+fn types_and_folders_stay_small() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    assert_none(&coupling::excess(&sources, coupling::KNOWN));
+}
+
+#[test]
+fn words_of_before_are_gone() {
+    let root = workspace::root();
+    let page = fs::read_to_string(root.join("docs/TERMS.md")).expect("the page of terms");
+    let retired = terms::Retired::of_page(&page);
+    let count = retired.len();
+    assert!(count > 5, "the page lists only {count} words");
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    let found: Vec<_> = sources
+        .iter()
+        .flat_map(|source| retired.found(source))
+        .collect();
+    assert_none(&found);
+}

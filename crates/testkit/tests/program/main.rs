@@ -1,0 +1,12 @@
+//! The program on its machine and beside others: files, signals, stores, HTTP, Fabric, packages.
+
+mod at_rest;
+mod fabric;
+mod handover;
+mod http;
+mod package;
+mod php;
+mod router_tls;
+mod seeds;
+mod store;
+mod systemd;

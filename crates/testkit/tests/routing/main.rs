@@ -1,0 +1,10 @@
+//! Which server runs a statement: the read/write split, rules, hooks, and how fresh a read is.
+
+mod client_level;
+mod consistency;
+mod hooks;
+mod live_settings;
+mod marks;
+mod rules;
+mod split;
+mod statistics;

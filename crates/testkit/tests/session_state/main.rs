@@ -1,0 +1,8 @@
+//! What a session has set and begun is its own, on whichever pooled connection it runs.
+
+mod pins;
+mod state;
+mod tracking;
+mod transactions;
+mod user_variables;
+mod variables;

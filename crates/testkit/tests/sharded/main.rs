@@ -1,0 +1,10 @@
+//! A sharded farm of `heddle up`: maps, tables, transactions, scratch servers, moves of shards.
+
+mod choices;
+mod dist_txn;
+mod load;
+mod reshard;
+mod reshard_kinds;
+mod scratch;
+mod shards;
+mod snapshot;

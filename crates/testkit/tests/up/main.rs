@@ -1,0 +1,11 @@
+//! `heddle up`, from the first start to the death of everything.
+
+mod config;
+mod depth;
+mod fill;
+mod life;
+mod mysql;
+mod outcomes;
+mod panics;
+mod rejoin;
+mod rules;
