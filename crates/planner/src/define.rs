@@ -4,6 +4,7 @@
 //! views, triggers and foreign keys find what they name; accounts and databases are on all groups.
 //! Events run on one group only, and a temporary table is where its connection is.
 
+mod declaration;
 mod engine;
 mod partial;
 mod rename;
@@ -368,47 +369,12 @@ impl Reader<'_> {
         let last = Span { start: end, end };
         for span in ends.chain([last]) {
             let between = self.text.get(from..span.start as usize).unwrap_or_default();
-            if let Some(found) = read_comment(between) {
+            if let Some(found) = declaration::read(between) {
                 return found.map(Some);
             }
             from = span.end as usize;
         }
         Ok(None)
-    }
-}
-
-/// Reads what lies between two tokens; `None` when it has no comment of ours about maps.
-fn read_comment(between: &[u8]) -> Option<Result<(String, Option<String>), String>> {
-    let text = std::str::from_utf8(between).ok()?;
-    let (mut map, mut key, mut global) = (None, None, None);
-    for comment in text.split("/*").skip(1) {
-        let body = comment.split("*/").next().unwrap_or_default().trim();
-        let mut words = body.split(|c: char| c.is_whitespace() || c == ',');
-        if !words
-            .next()
-            .is_some_and(|word| word.eq_ignore_ascii_case("heddle"))
-        {
-            continue;
-        }
-        for (name, value) in words.filter_map(|word| word.split_once('=')) {
-            let value = value.trim_matches(['\'', '"', '`']).to_owned();
-            match name.to_ascii_lowercase().as_str() {
-                "shard_map" => map = Some(value),
-                "shard_key" => key = Some(value),
-                "global_map" => global = Some(value),
-                _ => {}
-            }
-        }
-    }
-    match (map, key, global) {
-        (None, None, None) => None,
-        (Some(map), Some(key), None) => Some(Ok((map, Some(key)))),
-        (None, None, Some(map)) => Some(Ok((map, None))),
-        _ => Some(Err(
-            "a comment that declares a table is /*heddle shard_map=MAP shard_key=COLUMN*/ or /*heddle \
-             global_map=MAP*/"
-                .to_owned(),
-        )),
     }
 }
 
@@ -545,6 +511,8 @@ mod tests {
             "g1 g2 g3"
         );
         assert!(told(&format!("{create} /*heddle shard_map=shop*/")).contains("shard_key=COLUMN"));
+        let typo = told(&format!("{create} /*heddle globalmap=1*/"));
+        assert!(typo.contains("has no globalmap"), "{typo}");
         let unknown = told(&format!("{create} /*heddle global_map=x*/"));
         assert!(unknown.contains("no shard map x"), "{unknown}");
         assert_eq!(

@@ -51,12 +51,26 @@ pub struct Hints {
     pub ms: Option<MsHint>,
     /// In order; a later pair overrides an earlier one of the same key.
     pub heddle: Vec<Pair>,
-    /// The first word in a `/*heddle …*/` comment that is no `key=value`, for a warning.
+    /// The first word in a `/*heddle …*/` comment that is no `key=value`, whose quote is not closed, or that
+    /// comes behind [`HINTS_MAX`] others.
     pub malformed: Option<Span>,
 }
 
-/// More pairs than this in one text are ignored: no text needs them.
-const PAIRS_MAX: usize = 32;
+/// More pairs than this in one text are malformed: no text needs them.
+pub const HINTS_MAX: usize = 32;
+
+/// The keys of `/*heddle key=value …*/`. The last two declare a table in its CREATE TABLE and mean nothing
+/// elsewhere.
+pub const HINT_KEYS: [&str; 8] = [
+    "consistency",
+    "max_lag_ms",
+    "cache_ttl_s",
+    "shard_table",
+    "shard_key",
+    "global_table",
+    "shard_map",
+    "global_map",
+];
 
 impl Hints {
     pub fn is_empty(&self) -> bool {
@@ -124,14 +138,15 @@ impl Hints {
             }
             let key = Span::new(start, at);
             if at < end && at > start && text[at] == b'=' {
-                let value = value_end(text, at + 1, end);
-                if self.heddle.len() < PAIRS_MAX {
-                    self.heddle.push(Pair {
-                        key,
-                        value: Span::new(at + 1, value),
-                    });
+                let value = Span::new(at + 1, value_end(text, at + 1, end));
+                match self.heddle.len() < HINTS_MAX && is_closed(value.of(text)) {
+                    true => self.heddle.push(Pair { key, value }),
+                    false => {
+                        let pair = Span::new(start, value.end as usize);
+                        self.malformed.get_or_insert(pair);
+                    }
                 }
-                at = value;
+                at = value.end as usize;
             } else {
                 while at < end && !text[at].is_ascii_whitespace() {
                     at += 1;
@@ -204,6 +219,15 @@ fn begins_with_word(body: &[u8], word: &str) -> bool {
 
 fn is_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+/// A value in quotes ends with the quote that it begins with.
+fn is_closed(value: &[u8]) -> bool {
+    match value {
+        [quote @ (b'\'' | b'"'), .., last] => quote == last,
+        [b'\'' | b'"'] => false,
+        _ => true,
+    }
 }
 
 /// A value ends at a space or comma, or at its closing quote.
@@ -284,7 +308,18 @@ mod tests {
 
     #[test]
     fn endless_pairs_are_cut_off() {
-        let text = format!("/*heddle {}*/", "a=1 ".repeat(PAIRS_MAX * 3));
-        assert_eq!(read(&text).heddle.len(), PAIRS_MAX);
+        let text = format!("/*heddle {}b=2*/", "a=1 ".repeat(HINTS_MAX));
+        let hints = read(&text);
+        assert_eq!(hints.heddle.len(), HINTS_MAX);
+        let beyond = hints.malformed.map(|span| span.of(text.as_bytes()));
+        assert_eq!(beyond, Some(&b"b=2"[..]));
+    }
+
+    #[test]
+    fn quotes_that_are_not_closed_are_reported() {
+        for value in ["'", "'abc", "\"abc", "'abc\"", "'a'b'"] {
+            let text = format!("/*heddle shard_key={value}*/ SELECT 1");
+            assert!(read(&text).malformed.is_some(), "{value}");
+        }
     }
 }

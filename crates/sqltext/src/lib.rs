@@ -56,7 +56,7 @@ pub use diagnostic::{ShowDiagnostics, show_diagnostics};
 pub use digest::{Digest, NotADigest};
 pub use facts::Facts;
 pub use functions::{FunctionTraits, is_quiet, traits_of};
-pub use hint::{Hints, MsHint, Pair, leading_comments};
+pub use hint::{HINT_KEYS, HINTS_MAX, Hints, MsHint, Pair, leading_comments};
 pub use identity::identify;
 pub use insert::{Insert, Row, Source, insert};
 pub use keyed::Keyed;
@@ -74,7 +74,7 @@ pub use show::{ShowFilter, ShowValues, flushes_status, show_values};
 pub use slot::{Slot, slots};
 pub use table::{TableName, read_tables, tables};
 pub use tie::{Tie, tie};
-pub use user_variable::{Literal, UserVariable, UserVariables, literal, user_variables};
+pub use user_variable::{Literal, UserVariable, UserVariables, literal, user_variables, written};
 pub use word::{
     Characteristics, Isolation, heddle_rest, heddle_words, statements, transaction, unquote,
     use_database,

@@ -1,9 +1,12 @@
 //! The user variables (`@name`) that a text names, and what it does with them.
 
+use std::borrow::Cow;
+
 use crate::keyword::Kw;
 use crate::mode::Mode;
 use crate::scan::Span;
 use crate::token::{Kind, Lexer, Token};
+use crate::word::unquote;
 
 /// One variable of a text. It may do both: `@a := @a + 1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +159,41 @@ pub(crate) fn literal_token(word: &[u8], kind: Kind) -> Option<Literal<'_>> {
     }
 }
 
+/// What `value` sets a variable to, without asking a server: the content of one string, one word (`strong`,
+/// which servers take for a string, too), or one decimal number with its sign. `None` for everything else:
+/// expressions, variables, marks, strings that follow each other, and bytes (`0x41`, `X'41'`, `B'1'`), of
+/// which only a server knows what they are here.
+pub fn written<'a>(text: &'a [u8], value: Span, mode: &Mode) -> Option<Cow<'a, [u8]>> {
+    let value = value.of(text);
+    let mut lexer = Lexer::new(value, mode);
+    let first = lexer.next();
+    let signed = first.kind == Kind::Operator && matches!(first.bytes(value), b"-" | b"+");
+    let token = if signed { lexer.next() } else { first };
+    if lexer.next().kind != Kind::End {
+        return None;
+    }
+    let bytes = token.bytes(value);
+    let (sign, digits) = match bytes {
+        _ if signed => (first.bytes(value), bytes),
+        [b'-' | b'+', digits @ ..] => (&bytes[..1], digits),
+        _ => (&b""[..], bytes),
+    };
+    let decimal = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let number = digits.iter().all(decimal) && digits.iter().any(u8::is_ascii_digit);
+    match (token.kind, bytes) {
+        (Kind::Literal, _) if number => match sign {
+            b"-" => Some(Cow::Owned([sign, digits].concat())),
+            _ => Some(Cow::Borrowed(digits)),
+        },
+        _ if signed => None,
+        (Kind::Word | Kind::Quoted, _) => Some(unquote(bytes, mode)),
+        (Kind::Literal, [b'\'' | b'"', ..] | [b'n' | b'N', b'\'', ..]) => {
+            Some(unquote(bytes, mode))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +266,59 @@ mod tests {
         assert_eq!(one("''"), Some(Literal::Text(b"")));
         for text in [
             "'a\\'b'", "'a''b'", "'é'", "N'a'", "'a' 'b'", "1+1", "@a", "-'5'", "a", "?",
+        ] {
+            assert_eq!(one(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_that_variables_are_set_to() {
+        let mode = Mode::new(Dialect::MariaDb, 101_106);
+        let one = |text: &'static str| {
+            let span = Span::new(0, text.len());
+            let value = written(text.as_bytes(), span, &mode)?;
+            Some(String::from_utf8(value.into_owned()).expect("UTF-8"))
+        };
+        for (text, value) in [
+            ("'abc'", "abc"),
+            (" 'abc' ", "abc"),
+            ("''", ""),
+            ("'O''Brien'", "O'Brien"),
+            (r"'O\'Brien'", "O'Brien"),
+            (r"'a\\b'", r"a\b"),
+            ("\"O'Brien\"", "O'Brien"),
+            ("'Zürich'", "Zürich"),
+            ("N'abc'", "abc"),
+            ("strong", "strong"),
+            ("`strong`", "strong"),
+            ("42", "42"),
+            ("-42", "-42"),
+            ("- 42", "-42"),
+            ("+42", "42"),
+            ("1.50", "1.50"),
+            ("'0x41'", "0x41"),
+        ] {
+            assert_eq!(one(text).as_deref(), Some(value), "{text}");
+        }
+        for text in [
+            "0x41",
+            "x'41'",
+            "b'1'",
+            "1e3",
+            "1+1",
+            "@a",
+            "@@b",
+            "?",
+            "'a' 'b'",
+            "_latin1'a'",
+            "-'5'",
+            "-a",
+            "CONCAT('a', 'b')",
+            "('a')",
+            "a.b",
+            "",
+            "'a' COLLATE utf8mb4_bin",
+            "(SELECT 1)",
         ] {
             assert_eq!(one(text), None, "{text}");
         }

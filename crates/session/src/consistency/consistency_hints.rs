@@ -8,7 +8,7 @@ use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
 use farm::error;
 use routing::Level;
-use sqltext::{Hints, MsHint};
+use sqltext::{HINT_KEYS, HINTS_MAX, Hints, MsHint};
 
 /// What the hints of a text ask of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,12 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
     }
     if let Some(word) = hints.malformed {
         let word = String::from_utf8_lossy(word.of(text)).into_owned();
-        return Err(format!("the hint '{word}' is no key=value"));
+        return Err(format!("the hint '{word}' is no key=value, or one of more than {HINTS_MAX}"));
+    }
+    let known = |key: &[u8]| HINT_KEYS.iter().any(|it| key.eq_ignore_ascii_case(it.as_bytes()));
+    if let Some(key) = hints.heddle.iter().map(|it| it.key.of(text)).find(|key| !known(key)) {
+        let (key, keys) = (String::from_utf8_lossy(key), HINT_KEYS.join(", "));
+        return Err(format!("there is no hint {key}; hints are {keys}"));
     }
     if let Some(name) = hints.get(text, "consistency") {
         level = Some(Level::named(name).ok_or_else(|| {
@@ -144,7 +149,13 @@ mod tests {
                 "consistency=strong max_lag_ms=5",
                 "the hint max_lag_ms has no meaning at level strong",
             ),
-            ("strong", "the hint 'strong' is no key=value"),
+            ("strong", "the hint 'strong' is no key=value, or one of more than 32"),
+            ("shard_key='5", "the hint 'shard_key='5' is no key=value, or one of more than 32"),
+            (
+                "consistancy=strong",
+                "there is no hint consistancy; hints are consistency, max_lag_ms, cache_ttl_s, \
+                 shard_table, shard_key, global_table, shard_map, global_map",
+            ),
         ] {
             let text = format!("/*heddle {hint}*/ SELECT 1");
             assert_eq!(level(&text), Err(why.to_owned()));

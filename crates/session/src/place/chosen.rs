@@ -248,6 +248,10 @@ impl SessionVariables {
             return Err((error::NOT_OVER_GROUPS, detail));
         };
         let bad = || (error::SHARD_KEY_BAD, table.column.to_string());
+        // Keys are compared in UTF-8: of a text in another character set they would be others.
+        if !key.is_ascii() && (!self.is_utf8() || key.contains(char::REPLACEMENT_CHARACTER)) {
+            return Err(bad());
+        }
         let key_found = stored(Literal::Text(key.as_bytes()), table.key).ok_or_else(bad)?;
         let map = &sharding.map(table.map).ok_or_else(bad)?.map;
         match locate(map, &key_found) {

@@ -336,7 +336,7 @@ fn statement_of<'a>(
 
 impl SessionVariables {
     /// The client's texts are in UTF-8.
-    fn is_utf8(&self) -> bool {
+    pub(crate) fn is_utf8(&self) -> bool {
         let charset = self.state.variable("character_set_client");
         charset.is_none_or(|name| name.starts_with(b"utf8"))
     }

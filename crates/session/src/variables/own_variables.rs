@@ -6,7 +6,7 @@
 use farm::dist_txn::Atomic;
 use farm::error;
 use routing::Level;
-use sqltext::{Class, Facts, Literal, Scope, Verb};
+use sqltext::{Class, Facts, Scope, Verb};
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
@@ -277,15 +277,28 @@ fn read_changes(
             Scope::Statement => return Err(Refused::Mixed),
             _ => return Err(Refused::Global(name)),
         }
-        let word = String::from_utf8_lossy(item.value.of(text)).trim().to_owned();
-        let value = match sqltext::literal(text, item.value, &variables.mode) {
-            Some(Literal::Text(inner)) => Value::Text(String::from_utf8_lossy(inner).into_owned()),
-            _ if word.eq_ignore_ascii_case("default") => Value::Default,
-            // In quotes it is a key like any other.
-            _ if name == "heddle_shard_key" && word.eq_ignore_ascii_case("null") => Value::Default,
-            _ => Value::Text(word),
+        let word = item.value.of(text).trim_ascii();
+        let refused = |why: &str| {
+            let word = String::from_utf8_lossy(word).into_owned();
+            Err(Refused::Invalid(name.clone(), word, why.to_owned()))
         };
-        change_of(name, value)
+        if word.eq_ignore_ascii_case(b"default") {
+            return change_of(name, Value::Default);
+        }
+        // In quotes it is a key like any other.
+        if name == "heddle_shard_key" && word.eq_ignore_ascii_case(b"null") {
+            return change_of(name, Value::Default);
+        }
+        let Some(value) = sqltext::written(text, item.value, &variables.mode) else {
+            return refused("; it is one string, word or decimal number that is written out");
+        };
+        if !value.is_ascii() && !variables.is_utf8() {
+            return refused("; beyond ASCII it has to be in UTF-8 (SET NAMES utf8mb4)");
+        }
+        let Ok(value) = String::from_utf8(value.into_owned()) else {
+            return refused("; it is not UTF-8");
+        };
+        change_of(name, Value::Text(value))
     };
     Some(items.iter().map(change).collect())
 }

@@ -6,6 +6,8 @@ use testkit::{Client, Farm};
 
 /// ER_TRUNCATED_WRONG_VALUE_FOR_FIELD.
 const BAD: u16 = 1366;
+/// ER_WRONG_VALUE_FOR_VAR.
+const WRONG_VALUE: u16 = 1231;
 /// ER_NO_PARTITION_FOR_GIVEN_VALUE.
 const OUT: u16 = 1526;
 /// ER_NOT_SUPPORTED_YET.
@@ -43,7 +45,7 @@ const CASES: [Case; 7] = [
         kind: "RANGE_STRING",
         shards: "g1/A,g2/M",
         column: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-        keys: &["A", "Lzzz", "M", "NULL", "null", "zz"],
+        keys: &["A", "Lzzz", "M", "NULL", "null", "zz", "D'Arcy", "O'Brien"],
         wrong: &[("1", OUT)],
     },
     Case {
@@ -66,7 +68,19 @@ const CASES: [Case; 7] = [
         kind: "HASH",
         shards: "g1,g2",
         column: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-        keys: &["a", "b", "c", "d", "customer 7", "NULL"],
+        keys: &[
+            "a",
+            "b",
+            "c",
+            "d",
+            "customer 7",
+            "NULL",
+            "D'Arcy",
+            "O'Brien",
+            "Zürich",
+            "Genève",
+            "Łódź",
+        ],
         wrong: &[],
     },
     Case {
@@ -103,13 +117,17 @@ impl Case {
             "CREATE TABLE {name}.names (id INT PRIMARY KEY) /*heddle global_map={name}*/"
         ));
         for key in self.keys {
-            root.run(&format!("INSERT INTO {name}.t VALUES ('{key}')"));
+            root.run(&format!("INSERT INTO {name}.t VALUES ('{}')", escaped(key)));
         }
     }
 
     /// The group that has the row of a key, asked past Heddle.
     fn group_of(&self, farm: &Farm, key: &str) -> String {
-        let ask = format!("SELECT COUNT(*) FROM {}.t WHERE k = '{key}'", self.name());
+        let ask = format!(
+            "SELECT COUNT(*) FROM {}.t WHERE k = '{}'",
+            self.name(),
+            escaped(key)
+        );
         let has = |it: &testkit::farm::Member| it.client().value(&ask) == "1";
         let members = farm.members();
         let mut groups = members
@@ -142,6 +160,11 @@ fn send_choice(client: &mut Client, words: &[&str]) {
         .expect("sent");
 }
 
+/// The inside of a string of SQL.
+fn escaped(key: &str) -> String {
+    key.replace('\'', "''")
+}
+
 /// Chooses the shard of a key and runs the text there.
 fn chosen(
     client: &mut Client,
@@ -153,16 +176,18 @@ fn chosen(
     match way {
         Way::Set => {
             client.run(&format!(
-                "SET heddle_shard_table = '{table}', heddle_shard_key = '{key}'"
+                "SET heddle_shard_table = '{table}', heddle_shard_key = '{}'",
+                escaped(key)
             ));
         }
         Way::Hint => {
+            // A hint knows no escapes, but two kinds of quotes.
             return client.query(format!(
-                "/*heddle shard_table={table} shard_key='{key}'*/ {text}"
+                "/*heddle shard_table={table} shard_key=\"{key}\"*/ {text}"
             ));
         }
         Way::Select => {
-            client.run(&format!("HEDDLE SELECT SHARD '{table}' '{key}'"));
+            client.run(&format!("HEDDLE SELECT SHARD '{table}' '{}'", escaped(key)));
         }
         Way::LongData => send_choice(client, &["SHARD", table, key]),
     }
@@ -252,6 +277,47 @@ fn mistakes_are_told(farm: &Farm, case: &Case) {
     }
 }
 
+/// What only a server could evaluate is no key, and neither is what is not in UTF-8.
+fn only_values_that_are_written_out_choose(farm: &Farm, case: &Case) {
+    let mut client = farm.client();
+    let (name, text) = (
+        case.name(),
+        format!("SELECT COUNT(*) FROM {}.t", case.name()),
+    );
+    client.run("SET @key = 'a'");
+    client.run(&format!("SET heddle_shard_table = '{name}.t'"));
+    for value in [
+        "@key",
+        "0x61",
+        "X'61'",
+        "CONCAT('a', '')",
+        "'a' 'b'",
+        "_latin1'a'",
+        "1 + 1",
+    ] {
+        let set = format!("SET heddle_shard_key = {value}");
+        assert_eq!(client.error(&set), WRONG_VALUE, "{value}");
+    }
+    assert_eq!(
+        client.value(&text),
+        case.keys.len().to_string(),
+        "nothing is chosen"
+    );
+    client.run("SET NAMES latin1");
+    let latin1 = |before: &str, after: &str| {
+        let key = &b"Z\xfcrich"[..];
+        [before.as_bytes(), key, after.as_bytes()].concat()
+    };
+    let refused = client.query(latin1("SET heddle_shard_key = '", "'"));
+    assert_eq!(number(refused), WRONG_VALUE);
+    let hinted = format!("\"*/ {text}");
+    let hint = format!("/*heddle shard_table={name}.t shard_key=\"");
+    assert_eq!(number(client.query(latin1(&hint, &hinted))), BAD);
+    let select = latin1(&format!("HEDDLE SELECT SHARD '{name}.t' '"), "'");
+    client.query(select).expect("it is looked at later");
+    assert_eq!(number(client.query(&text)), BAD);
+}
+
 fn global_tables_are_chosen(farm: &Farm, case: &Case) {
     let name = case.name();
     let text = format!("SELECT COUNT(*) FROM {name}.t");
@@ -297,6 +363,7 @@ fn a_chosen_key_means_the_same_in_every_way_and_kind() {
     }
     mistakes_are_told(&farm, &CASES[0]);
     mistakes_are_told(&farm, &CASES[5]);
+    only_values_that_are_written_out_choose(&farm, &CASES[4]);
     global_tables_are_chosen(&farm, &CASES[0]);
     disabled_shards_are_told(&farm, &CASES[0]);
     long_data_has_no_answer(&farm, &CASES[0]);
