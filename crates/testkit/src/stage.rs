@@ -13,6 +13,7 @@ use crate::server::{Release, Server};
 
 /// A primary and a server that plays its replica, shared by the tests that run at the same time.
 pub struct Stage {
+    pub release: Release,
     pub primary: Server,
     pub replica: Server,
 }
@@ -21,13 +22,25 @@ impl Stage {
     /// The servers of this test binary; started for the first test, ended with the last one.
     /// `None` where no server can be had.
     pub fn shared() -> Option<Arc<Stage>> {
-        static SHARED: Mutex<Weak<Stage>> = Mutex::new(Weak::new());
+        Stage::shared_of(Release::Installed)
+    }
+
+    /// The same of a MariaDB and of a MySQL, of which each is there if the machine has it.
+    pub fn of_both_engines() -> Vec<Arc<Stage>> {
+        let releases = [Release::Installed, Release::newest_mysql()];
+        releases.into_iter().filter_map(Stage::shared_of).collect()
+    }
+
+    fn shared_of(release: Release) -> Option<Arc<Stage>> {
+        static SHARED: Mutex<Vec<(Release, Weak<Stage>)>> = Mutex::new(Vec::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stage) = shared.upgrade() {
+        shared.retain(|(_, stage)| stage.strong_count() > 0);
+        let found = shared.iter().find(|(of, _)| *of == release);
+        if let Some(stage) = found.and_then(|(_, stage)| stage.upgrade()) {
             return Some(stage);
         }
-        let stage = Arc::new(Stage::start()?);
-        *shared = Arc::downgrade(&stage);
+        let stage = Arc::new(Stage::start_with(release)?);
+        shared.push((release, Arc::downgrade(&stage)));
         Some(stage)
     }
 
@@ -48,7 +61,11 @@ impl Stage {
             Some(server)
         });
         let (primary, replica) = (primary?, replica?);
-        Some(Stage { primary, replica })
+        Some(Stage {
+            release,
+            primary,
+            replica,
+        })
     }
 
     /// Runs a text on both servers, past any door.

@@ -15,51 +15,53 @@ const EVENTUAL: Level = Level::Eventual { max_lag_us: None };
 
 #[test]
 fn a_changed_level_holds_at_once_in_sessions_that_have_none_of_their_own() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door_with(|tuning| tuning.settings.consistency.level = EVENTUAL);
-    let who = "SELECT name FROM stage.who";
-    let (mut follows, mut own) = (door.client(), door.client());
-    own.run("SET heddle_consistency = 'eventual'");
-    assert_eq!(follows.value(who), "replica");
-    door.tune(|all| all.settings.consistency.level = Level::Strong);
-    assert_eq!(follows.value(who), "primary");
-    assert_eq!(follows.value("SELECT @@heddle_consistency"), "strong");
-    assert_eq!(own.value(who), "replica", "it has chosen for itself");
-    own.run("SET heddle_consistency = DEFAULT");
-    assert_eq!(own.value(who), "primary");
-    door.tune(|all| all.settings.consistency.level = EVENTUAL);
-    assert_eq!(
-        (own.value(who), door.client().value(who)),
-        ("replica".to_owned(), "replica".to_owned())
-    );
-    door.tune(|all| all.settings.failover_wait_ms = 77);
-    assert_eq!(follows.value("SELECT @@heddle_failover_wait_ms"), "77");
-    follows.run("SET heddle_failover_wait_ms = 5");
-    door.tune(|all| all.settings.failover_wait_ms = 78);
-    assert_eq!(follows.value("SELECT @@heddle_failover_wait_ms"), "5");
-    follows.reset().expect("a reset");
-    assert_eq!(follows.value("SELECT @@heddle_failover_wait_ms"), "78");
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door_with(|tuning| tuning.settings.consistency.level = EVENTUAL);
+        let who = "SELECT name FROM stage.who";
+        let (mut follows, mut own) = (door.client(), door.client());
+        own.run("SET heddle_consistency = 'eventual'");
+        assert_eq!(follows.value(who), "replica");
+        door.tune(|all| all.settings.consistency.level = Level::Strong);
+        assert_eq!(follows.value(who), "primary");
+        assert_eq!(follows.value("SELECT @@heddle_consistency"), "strong");
+        assert_eq!(own.value(who), "replica", "it has chosen for itself");
+        own.run("SET heddle_consistency = DEFAULT");
+        assert_eq!(own.value(who), "primary");
+        door.tune(|all| all.settings.consistency.level = EVENTUAL);
+        assert_eq!(
+            (own.value(who), door.client().value(who)),
+            ("replica".to_owned(), "replica".to_owned())
+        );
+        door.tune(|all| all.settings.failover_wait_ms = 77);
+        assert_eq!(follows.value("SELECT @@heddle_failover_wait_ms"), "77");
+        follows.run("SET heddle_failover_wait_ms = 5");
+        door.tune(|all| all.settings.failover_wait_ms = 78);
+        assert_eq!(follows.value("SELECT @@heddle_failover_wait_ms"), "5");
+        follows.reset().expect("a reset");
+        assert_eq!(follows.value("SELECT @@heddle_failover_wait_ms"), "78");
+    }
 }
 
 #[test]
 fn a_limit_of_clients_holds_for_the_next_one() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door();
-    let (one, _two) = (door.client(), door.client());
-    door.tune(|all| all.settings.clients_max = 2);
-    let refused = door.login(&Login::default()).expect_err("there are two");
-    assert_eq!(refused.number(), 1040, "{refused}");
-    door.tune(|all| all.settings.clients_max = 3);
-    let three = door.client();
-    door.tune(|all| all.settings.clients_max = 1000);
-    door.tune(|all| all.settings.user_connections_max = 2);
-    let refused = door.login(&Login::default()).expect_err("there are three");
-    assert_eq!(refused.number(), 1203, "{refused}");
-    one.quit();
-    three.quit();
-    wait_until(SOON, "a seat is free", || {
-        door.login(&Login::default()).is_ok()
-    });
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door();
+        let (one, _two) = (door.client(), door.client());
+        door.tune(|all| all.settings.clients_max = 2);
+        let refused = door.login(&Login::default()).expect_err("there are two");
+        assert_eq!(refused.number(), 1040, "{refused}");
+        door.tune(|all| all.settings.clients_max = 3);
+        let three = door.client();
+        door.tune(|all| all.settings.clients_max = 1000);
+        door.tune(|all| all.settings.user_connections_max = 2);
+        let refused = door.login(&Login::default()).expect_err("there are three");
+        assert_eq!(refused.number(), 1203, "{refused}");
+        one.quit();
+        three.quit();
+        wait_until(SOON, "a seat is free", || {
+            door.login(&Login::default()).is_ok()
+        });
+    }
 }
 
 #[test]
@@ -93,17 +95,18 @@ fn more_connections_serve_those_who_wait_and_fewer_are_closed() {
 
 #[test]
 fn a_limit_of_time_ends_what_begins_after_it() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door();
-    let mut client = door.client();
-    stage.database("live_limits");
-    stage.everywhere("CREATE TABLE live_limits.r (a INT)");
-    stage.everywhere("INSERT INTO live_limits.r SELECT id FROM information_schema.collations");
-    let late = "SELECT COUNT(*) FROM live_limits.r a, live_limits.r b, live_limits.r c, \
-                live_limits.r d WHERE a.a + b.a + c.a + d.a > 0";
-    client.run("DO 1");
-    door.tune(|all| all.settings.statement_timeout_ms = 300);
-    assert_eq!(client.error(late), 1317);
-    door.tune(|all| all.settings.statement_timeout_ms = 0);
-    client.run("DO 1");
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door();
+        let mut client = door.client();
+        stage.database("live_limits");
+        stage.everywhere("CREATE TABLE live_limits.r (a INT)");
+        stage.everywhere("INSERT INTO live_limits.r SELECT id FROM information_schema.collations");
+        let late = "SELECT COUNT(*) FROM live_limits.r a, live_limits.r b, live_limits.r c, \
+                    live_limits.r d WHERE a.a + b.a + c.a + d.a > 0";
+        client.run("DO 1");
+        door.tune(|all| all.settings.statement_timeout_ms = 300);
+        assert_eq!(client.error(late), 1317);
+        door.tune(|all| all.settings.statement_timeout_ms = 0);
+        client.run("DO 1");
+    }
 }

@@ -105,178 +105,183 @@ fn opened(door: &Door) -> [u64; 8] {
 
 #[test]
 fn all_names_of_the_extension_are_there() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door();
-    let all = statistics(&mut door.client());
-    assert_eq!(all.len(), NAMES.len(), "{all:?}");
-    for (name, value) in [
-        ("pool_masters_total", 1),
-        ("pool_masters_active", 1),
-        ("pool_slaves_total", 1),
-        ("pool_slaves_active", 1),
-        ("xa_begin", 0),
-    ] {
-        assert_eq!(all[name], value, "{name}");
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door();
+        let all = statistics(&mut door.client());
+        assert_eq!(all.len(), NAMES.len(), "{all:?}");
+        for (name, value) in [
+            ("pool_masters_total", 1),
+            ("pool_masters_active", 1),
+            ("pool_slaves_total", 1),
+            ("pool_slaves_active", 1),
+            ("xa_begin", 0),
+        ] {
+            assert_eq!(all[name], value, "{name}");
+        }
+        door.change(1, |server| server.health.alive = false);
+        let all = statistics(&mut door.client());
+        assert_eq!(
+            (all["pool_slaves_total"], all["pool_slaves_active"]),
+            (1, 0)
+        );
+        door.change(1, |server| server.status = Status::Spare);
+        assert_eq!(statistics(&mut door.client())["pool_slaves_total"], 0);
     }
-    door.change(1, |server| server.health.alive = false);
-    let all = statistics(&mut door.client());
-    assert_eq!(
-        (all["pool_slaves_total"], all["pool_slaves_active"]),
-        (1, 0)
-    );
-    door.change(1, |server| server.status = Status::Spare);
-    assert_eq!(statistics(&mut door.client())["pool_slaves_total"], 0);
 }
 
 #[test]
 fn statements_are_counted_by_who_served_them_and_why() {
-    let Some(stage) = Stage::shared() else { return };
-    stage.database("stat_use");
-    stage.everywhere("CREATE TABLE stat_use.t (a INT)");
-    let door = stage.door();
-    let guessed = grown(&door, |client| {
-        for _ in 0..5 {
+    for stage in &Stage::of_both_engines() {
+        stage.database("stat_use");
+        stage.everywhere("CREATE TABLE stat_use.t (a INT)");
+        let door = stage.door();
+        let guessed = grown(&door, |client| {
+            for _ in 0..5 {
+                client.value(WHO);
+            }
+            client.rows("SHOW TABLES FROM stage");
+            client.run("SET @a = 1");
+        });
+        let guesses = [
+            ("use_slave", 5),
+            ("use_slave_guess", 5),
+            ("use_master", 2),
+            ("use_master_guess", 2),
+        ];
+        assert_eq!(guessed, expected(&guesses));
+
+        let hinted = grown(&door, |client| {
+            client.value(&format!("/*ms=slave*/{WHO}"));
+            client.value(&format!("/*ms=last_used*/{WHO}"));
+            client.value(&format!("/*ms=master*/{WHO}"));
+            client.value(&format!("/*ms=master*/{WHO}"));
+            client.value(&format!("/*ms=last_used*/{WHO}"));
+            client.value(&format!("/*ms=strong*/{WHO}"));
+        });
+        let hints = [
+            ("use_slave", 2),
+            ("use_master", 4),
+            ("use_slave_sql_hint", 1),
+            ("use_master_sql_hint", 2),
+            ("use_last_used_sql_hint", 2),
+            ("use_slave_guess", 1),
+        ];
+        assert_eq!(hinted, expected(&hints));
+
+        // In a transaction no hint moves anything: the read is forced to where the transaction is.
+        let held = grown(&door, |client| {
+            client.run("BEGIN");
+            client.value(&format!("/*ms=slave*/{WHO}"));
             client.value(WHO);
-        }
-        client.rows("SHOW TABLES FROM stage");
-        client.run("SET @a = 1");
-    });
-    let guesses = [
-        ("use_slave", 5),
-        ("use_slave_guess", 5),
-        ("use_master", 2),
-        ("use_master_guess", 2),
-    ];
-    assert_eq!(guessed, expected(&guesses));
-
-    let hinted = grown(&door, |client| {
-        client.value(&format!("/*ms=slave*/{WHO}"));
-        client.value(&format!("/*ms=last_used*/{WHO}"));
-        client.value(&format!("/*ms=master*/{WHO}"));
-        client.value(&format!("/*ms=master*/{WHO}"));
-        client.value(&format!("/*ms=last_used*/{WHO}"));
-        client.value(&format!("/*ms=strong*/{WHO}"));
-    });
-    let hints = [
-        ("use_slave", 2),
-        ("use_master", 4),
-        ("use_slave_sql_hint", 1),
-        ("use_master_sql_hint", 2),
-        ("use_last_used_sql_hint", 2),
-        ("use_slave_guess", 1),
-    ];
-    assert_eq!(hinted, expected(&hints));
-
-    // In a transaction no hint moves anything: the read is forced to where the transaction is.
-    let held = grown(&door, |client| {
-        client.run("BEGIN");
-        client.value(&format!("/*ms=slave*/{WHO}"));
-        client.value(WHO);
-        client.run("COMMIT");
-        client.run("SET autocommit = 0");
-        client.value(WHO);
-        client.run("SET autocommit = 1");
-        client.run("SET autocommit = 1");
-    });
-    let forced = [
-        ("use_master", 8),
-        ("use_slave_guess", 3),
-        ("use_master_guess", 5),
-        ("trx_master_forced", 3),
-        ("trx_autocommit_off", 1),
-        ("trx_autocommit_on", 1),
-    ];
-    assert_eq!(held, expected(&forced));
+            client.run("COMMIT");
+            client.run("SET autocommit = 0");
+            client.value(WHO);
+            client.run("SET autocommit = 1");
+            client.run("SET autocommit = 1");
+        });
+        let forced = [
+            ("use_master", 8),
+            ("use_slave_guess", 3),
+            ("use_master_guess", 5),
+            ("trx_master_forced", 3),
+            ("trx_autocommit_off", 1),
+            ("trx_autocommit_on", 1),
+        ];
+        assert_eq!(held, expected(&forced));
+    }
 }
 
 #[test]
 fn prepared_and_pipelined_statements_count_like_others() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door();
-    let prepared = grown(&door, |client| {
-        let statement = client.prepare(WHO).expect("prepared");
-        for _ in 0..3 {
-            client.execute(&statement, &[]).expect("executed");
-        }
-    });
-    // The PREPARE and three executions.
-    let served = prepared["use_slave"] + prepared.get("use_master").copied().unwrap_or(0);
-    assert_eq!(served, 4, "{prepared:?}");
-    let guesses = ["use_slave_guess", "use_master_guess"];
-    let guessed: u64 = guesses.iter().filter_map(|name| prepared.get(*name)).sum();
-    assert_eq!(guessed, 4, "{prepared:?}");
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door();
+        let prepared = grown(&door, |client| {
+            let statement = client.prepare(WHO).expect("prepared");
+            for _ in 0..3 {
+                client.execute(&statement, &[]).expect("executed");
+            }
+        });
+        // The PREPARE and three executions.
+        let served = prepared["use_slave"] + prepared.get("use_master").copied().unwrap_or(0);
+        assert_eq!(served, 4, "{prepared:?}");
+        let guesses = ["use_slave_guess", "use_master_guess"];
+        let guessed: u64 = guesses.iter().filter_map(|name| prepared.get(*name)).sum();
+        assert_eq!(guessed, 4, "{prepared:?}");
+    }
 }
 
 #[test]
 fn the_gtids_of_writes_are_counted_by_what_committed_them() {
-    let Some(stage) = Stage::shared() else { return };
-    stage.database("stat_gtid");
-    stage.everywhere("CREATE TABLE stat_gtid.t (a INT PRIMARY KEY) ENGINE=InnoDB");
-    let door = stage.door();
-    let gtids = |work: &dyn Fn(&mut Client)| {
-        let mut all = grown(&door, |client| work(client));
-        all.retain(|name, _| name.starts_with("gtid_"));
-        all
-    };
-    let autocommit = gtids(&|client| {
-        client.run("INSERT INTO stat_gtid.t VALUES (1)");
-        client.run("INSERT INTO stat_gtid.t VALUES (2)");
-        client.run("UPDATE stat_gtid.t SET a = 9 WHERE a = 8");
-    });
-    let two = [("gtid_autocommit_injections_success", 2)];
-    assert_eq!(autocommit, expected(&two));
-    let commit = gtids(&|client| {
-        client.run("BEGIN");
-        client.run("INSERT INTO stat_gtid.t VALUES (3)");
-        client.run("INSERT INTO stat_gtid.t VALUES (4)");
-        client.run("COMMIT");
-        client.run("BEGIN");
-        client.run("INSERT INTO stat_gtid.t VALUES (5)");
-        client.run("ROLLBACK");
-    });
-    let one = [("gtid_commit_injections_success", 1)];
-    assert_eq!(commit, expected(&one));
-    let implicit = gtids(&|client| {
-        client.run("BEGIN");
-        client.run("INSERT INTO stat_gtid.t VALUES (6)");
-        client.run("BEGIN");
-        client.run("COMMIT");
-    });
-    let one = [("gtid_implicit_commit_injections_success", 1)];
-    assert_eq!(implicit, expected(&one));
-    let doubtful = gtids(&|client| {
-        let twice = "INSERT INTO stat_gtid.t VALUES (7), (1)";
-        client.query(twice).expect_err("a key that is there");
-    });
-    let one = [("gtid_autocommit_injections_failure", 1)];
-    assert_eq!(doubtful, expected(&one));
+    for stage in &Stage::of_both_engines() {
+        stage.database("stat_gtid");
+        stage.everywhere("CREATE TABLE stat_gtid.t (a INT PRIMARY KEY) ENGINE=InnoDB");
+        let door = stage.door();
+        let gtids = |work: &dyn Fn(&mut Client)| {
+            let mut all = grown(&door, |client| work(client));
+            all.retain(|name, _| name.starts_with("gtid_"));
+            all
+        };
+        let autocommit = gtids(&|client| {
+            client.run("INSERT INTO stat_gtid.t VALUES (1)");
+            client.run("INSERT INTO stat_gtid.t VALUES (2)");
+            client.run("UPDATE stat_gtid.t SET a = 9 WHERE a = 8");
+        });
+        let two = [("gtid_autocommit_injections_success", 2)];
+        assert_eq!(autocommit, expected(&two));
+        let commit = gtids(&|client| {
+            client.run("BEGIN");
+            client.run("INSERT INTO stat_gtid.t VALUES (3)");
+            client.run("INSERT INTO stat_gtid.t VALUES (4)");
+            client.run("COMMIT");
+            client.run("BEGIN");
+            client.run("INSERT INTO stat_gtid.t VALUES (5)");
+            client.run("ROLLBACK");
+        });
+        let one = [("gtid_commit_injections_success", 1)];
+        assert_eq!(commit, expected(&one));
+        let implicit = gtids(&|client| {
+            client.run("BEGIN");
+            client.run("INSERT INTO stat_gtid.t VALUES (6)");
+            client.run("BEGIN");
+            client.run("COMMIT");
+        });
+        let one = [("gtid_implicit_commit_injections_success", 1)];
+        assert_eq!(implicit, expected(&one));
+        let doubtful = gtids(&|client| {
+            let twice = "INSERT INTO stat_gtid.t VALUES (7), (1)";
+            client.query(twice).expect_err("a key that is there");
+        });
+        let one = [("gtid_autocommit_injections_failure", 1)];
+        assert_eq!(doubtful, expected(&one));
+    }
 }
 
 #[test]
 fn connections_are_counted_by_what_they_were_opened_for() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door();
-    let mut client = door.client();
-    assert_eq!(opened(&door), [0; 8]);
-    client.value(WHO);
-    client.run("SET @a = 1");
-    // slave success, slave failure, master success, master failure: at a login, for a statement.
-    wait_until(
-        std::time::Duration::from_secs(10),
-        "two connections",
-        || opened(&door) == [0, 0, 0, 0, 1, 0, 1, 0],
-    );
-    let door = stage.door();
-    let login = Login {
-        database: Some("stage"),
-        ..Login::default()
-    };
-    drop(door.login(&login).expect("let in"));
-    wait_until(
-        std::time::Duration::from_secs(10),
-        "one at the login",
-        || opened(&door) == [0, 0, 1, 0, 0, 0, 0, 0],
-    );
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door();
+        let mut client = door.client();
+        assert_eq!(opened(&door), [0; 8]);
+        client.value(WHO);
+        client.run("SET @a = 1");
+        // slave success, slave failure, master success, master failure: at a login, for a statement.
+        wait_until(
+            std::time::Duration::from_secs(10),
+            "two connections",
+            || opened(&door) == [0, 0, 0, 0, 1, 0, 1, 0],
+        );
+        let door = stage.door();
+        let login = Login {
+            database: Some("stage"),
+            ..Login::default()
+        };
+        drop(door.login(&login).expect("let in"));
+        wait_until(
+            std::time::Duration::from_secs(10),
+            "one at the login",
+            || opened(&door) == [0, 0, 1, 0, 0, 0, 0, 0],
+        );
+    }
 }
 
 /// The row of HEDDLE PROFILE by its columns.
@@ -307,65 +312,67 @@ fn profile(client: &mut Client) -> BTreeMap<&'static str, Option<String>> {
 
 #[test]
 fn a_profile_says_where_the_last_statement_ran_and_what_it_took() {
-    let Some(stage) = Stage::shared() else { return };
-    let door = stage.door();
-    let mut client = door.client();
-    assert!(client.rows("HEDDLE PROFILE").is_empty(), "nothing was run");
+    for stage in &Stage::of_both_engines() {
+        let door = stage.door();
+        let mut client = door.client();
+        assert!(client.rows("HEDDLE PROFILE").is_empty(), "nothing was run");
 
-    let mut client = door.client();
-    client.rows("SELECT name FROM stage.who UNION ALL SELECT 'another'");
-    let address = |server: &testkit::Server| Some(format!("127.0.0.1:{}", server.address().port()));
-    let first = profile(&mut client);
-    assert_eq!(first["server"], address(&stage.replica));
-    for (column, value) in [
-        ("name", "server-1"),
-        ("group", "g1"),
-        ("role", "replica"),
-        ("level", "client"),
-        ("reason", "Read"),
-        ("shards", "1"),
-        ("rows", "2"),
-        ("waits", "0"),
-        ("retries", "0"),
-        ("in_transaction", "0"),
-    ] {
-        assert_eq!(first[column].as_deref(), Some(value), "{column}");
+        let mut client = door.client();
+        client.rows("SELECT name FROM stage.who UNION ALL SELECT 'another'");
+        let address =
+            |server: &testkit::Server| Some(format!("127.0.0.1:{}", server.address().port()));
+        let first = profile(&mut client);
+        assert_eq!(first["server"], address(&stage.replica));
+        for (column, value) in [
+            ("name", "server-1"),
+            ("group", "g1"),
+            ("role", "replica"),
+            ("level", "client"),
+            ("reason", "Read"),
+            ("shards", "1"),
+            ("rows", "2"),
+            ("waits", "0"),
+            ("retries", "0"),
+            ("in_transaction", "0"),
+        ] {
+            assert_eq!(first[column].as_deref(), Some(value), "{column}");
+        }
+        assert_eq!(first["total_us"], None, "nobody had asked for times");
+        let number = |cell: &Option<String>| cell.as_deref().and_then(|c| c.parse::<u64>().ok());
+        assert!(number(&first["bytes"]) > Some(40), "{first:?}");
+
+        client.run("BEGIN");
+        let thread = client.value("/*ms=master*/ SELECT name FROM stage.who");
+        assert_eq!(thread, "primary");
+        let second = profile(&mut client);
+        assert_eq!(second["server"], address(&stage.primary));
+        assert_eq!(second["role"].as_deref(), Some("primary"));
+        assert_eq!(second["reason"].as_deref(), Some("Held"));
+        assert_eq!(second["in_transaction"].as_deref(), Some("1"));
+        let steps: u64 = ["connect_us", "wait_us", "serve_us", "hold_us"]
+            .iter()
+            .filter_map(|step| number(&second[step]))
+            .sum();
+        let total = number(&second["total_us"]).expect("times are taken now");
+        // Each is rounded down by itself.
+        assert!(total > 0 && total.abs_diff(steps) <= 3, "{second:?}");
+        // To ask is no statement.
+        assert_eq!(profile(&mut client)["rows"].as_deref(), Some("1"));
+        let id = second["connection_id"].clone().expect("an id");
+        let mut direct = stage.primary.client();
+        let who = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id}");
+        assert_eq!(direct.value(&who), "1");
+        client.run("COMMIT");
+
+        client.run("CREATE TEMPORARY TABLE stage.ids (id INT AUTO_INCREMENT PRIMARY KEY, a INT)");
+        let inserted = client.run("INSERT INTO stage.ids (a) VALUES (1), (2)");
+        client.rows("HEDDLE STATUS LIKE 'use%'");
+        let again = client.run("HEDDLE PROFILE REPEAT");
+        assert_eq!(again.affected_rows, 2);
+        assert_eq!(again.last_insert_id, inserted.last_insert_id);
+        let refused = client.query("HEDDLE PROFILE x").expect_err("an argument");
+        assert!(refused.to_string().contains("usage"), "{refused}");
     }
-    assert_eq!(first["total_us"], None, "nobody had asked for times");
-    let number = |cell: &Option<String>| cell.as_deref().and_then(|c| c.parse::<u64>().ok());
-    assert!(number(&first["bytes"]) > Some(40), "{first:?}");
-
-    client.run("BEGIN");
-    let thread = client.value("/*ms=master*/ SELECT name FROM stage.who");
-    assert_eq!(thread, "primary");
-    let second = profile(&mut client);
-    assert_eq!(second["server"], address(&stage.primary));
-    assert_eq!(second["role"].as_deref(), Some("primary"));
-    assert_eq!(second["reason"].as_deref(), Some("Held"));
-    assert_eq!(second["in_transaction"].as_deref(), Some("1"));
-    let steps: u64 = ["connect_us", "wait_us", "serve_us", "hold_us"]
-        .iter()
-        .filter_map(|step| number(&second[step]))
-        .sum();
-    let total = number(&second["total_us"]).expect("times are taken now");
-    // Each is rounded down by itself.
-    assert!(total > 0 && total.abs_diff(steps) <= 3, "{second:?}");
-    // To ask is no statement.
-    assert_eq!(profile(&mut client)["rows"].as_deref(), Some("1"));
-    let id = second["connection_id"].clone().expect("an id");
-    let mut direct = stage.primary.client();
-    let who = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id}");
-    assert_eq!(direct.value(&who), "1");
-    client.run("COMMIT");
-
-    client.run("CREATE TEMPORARY TABLE stage.ids (id INT AUTO_INCREMENT PRIMARY KEY, a INT)");
-    let inserted = client.run("INSERT INTO stage.ids (a) VALUES (1), (2)");
-    client.rows("HEDDLE STATUS LIKE 'use%'");
-    let again = client.run("HEDDLE PROFILE REPEAT");
-    assert_eq!(again.affected_rows, 2);
-    assert_eq!(again.last_insert_id, inserted.last_insert_id);
-    let refused = client.query("HEDDLE PROFILE x").expect_err("an argument");
-    assert!(refused.to_string().contains("usage"), "{refused}");
 }
 
 #[test]
@@ -456,48 +463,49 @@ fn hook(decision: &'static str) -> Hook {
 
 #[test]
 fn what_hooks_decide_is_counted_as_the_callbacks_were() {
-    let Some(stage) = Stage::shared() else { return };
-    let book = Arc::new(Rulebook::default());
-    let asking = |decision| Actions {
-        hook: Some(Arc::new(hook(decision))),
-        ..Actions::default()
-    };
-    publish(
-        &book,
-        vec![
-            rule(
-                commented("to the replica"),
-                asking(r#"{"server":"server-1"}"#),
-            ),
-            rule(
-                commented("to the primary"),
-                asking(r#"{"server":"primary"}"#),
-            ),
-            rule(commented("as you like"), asking("{}")),
-        ],
-    );
-    let door = stage.door_with(|tuning| tuning.rules = book);
-    let decided = grown(&door, |client| {
-        assert_eq!(
-            client.value(&format!("/*to the replica*/ {WHO}")),
-            "replica"
+    for stage in &Stage::of_both_engines() {
+        let book = Arc::new(Rulebook::default());
+        let asking = |decision| Actions {
+            hook: Some(Arc::new(hook(decision))),
+            ..Actions::default()
+        };
+        publish(
+            &book,
+            vec![
+                rule(
+                    commented("to the replica"),
+                    asking(r#"{"server":"server-1"}"#),
+                ),
+                rule(
+                    commented("to the primary"),
+                    asking(r#"{"server":"primary"}"#),
+                ),
+                rule(commented("as you like"), asking("{}")),
+            ],
         );
-        assert_eq!(
-            client.value(&format!("/*to the replica*/ {WHO}")),
-            "replica"
-        );
-        assert_eq!(
-            client.value(&format!("/*to the primary*/ {WHO}")),
-            "primary"
-        );
-        assert_eq!(client.value(&format!("/*as you like*/ {WHO}")), "replica");
-    });
-    let hooked = [
-        ("use_slave", 3),
-        ("use_master", 1),
-        ("use_slave_guess", 4),
-        ("use_slave_callback", 2),
-        ("use_master_callback", 1),
-    ];
-    assert_eq!(decided, expected(&hooked));
+        let door = stage.door_with(|tuning| tuning.rules = book);
+        let decided = grown(&door, |client| {
+            assert_eq!(
+                client.value(&format!("/*to the replica*/ {WHO}")),
+                "replica"
+            );
+            assert_eq!(
+                client.value(&format!("/*to the replica*/ {WHO}")),
+                "replica"
+            );
+            assert_eq!(
+                client.value(&format!("/*to the primary*/ {WHO}")),
+                "primary"
+            );
+            assert_eq!(client.value(&format!("/*as you like*/ {WHO}")), "replica");
+        });
+        let hooked = [
+            ("use_slave", 3),
+            ("use_master", 1),
+            ("use_slave_guess", 4),
+            ("use_slave_callback", 2),
+            ("use_master_callback", 1),
+        ];
+        assert_eq!(decided, expected(&hooked));
+    }
 }
