@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/door-http/tests/asking/mod.rs"]
+#[path = "../../crates/door-http/tests/doors/asking/mod.rs"]
 mod asking;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -2,7 +2,7 @@
 //! stack that a router's threads have: no text may panic, or end the process.
 #![no_main]
 
-#[path = "../../crates/planner/tests/reading/mod.rs"]
+#[path = "../../crates/planner/tests/plans/reading/mod.rs"]
 mod reading;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

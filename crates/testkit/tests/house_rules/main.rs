@@ -83,6 +83,27 @@ fn folders_of_tests_are_told() {
     }
 }
 
+/// Nothing here builds the fuzz targets, so the compiler does not say it of theirs.
+#[test]
+fn paths_of_modules_lead_to_files() {
+    let root = workspace::root();
+    let mut seen = 0;
+    for Source {
+        path: name, text, ..
+    } in workspace::sources(&root, &workspace::files(&root))
+    {
+        let paths = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("#[path = \""));
+        for path in paths.filter_map(|rest| rest.strip_suffix("\"]")) {
+            let file = root.join(&name).with_file_name(path);
+            assert!(file.is_file(), "{name}: there is no {path}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "the walk found only {seen} paths");
+}
+
 #[test]
 fn dependencies_point_down() {
     let root = workspace::root();
