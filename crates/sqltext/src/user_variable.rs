@@ -119,19 +119,12 @@ pub enum Literal<'a> {
 /// The literal that `value` is, if it is one and nothing else.
 pub fn literal<'a>(text: &'a [u8], value: Span, mode: &Mode) -> Option<Literal<'a>> {
     let value = value.of(text);
-    let mut lexer = Lexer::new(value, mode);
-    let mut token = lexer.next();
-    if token.kind == Kind::Operator && matches!(token.bytes(value), b"-" | b"+") {
-        token = lexer.next();
-        let digit = token.bytes(value).first().is_some_and(u8::is_ascii_digit);
-        if token.kind != Kind::Literal || !digit {
-            return None;
-        }
-    }
-    if lexer.next().kind != Kind::End {
+    let (sign, token) = only_token(value, mode)?;
+    let word = token.bytes(value);
+    let digit = word.first().is_some_and(u8::is_ascii_digit);
+    if !sign.is_empty() && (token.kind != Kind::Literal || !digit) {
         return None;
     }
-    let word = token.bytes(value);
     match literal_token(word, token.kind) {
         // With its sign.
         Some(Literal::Plain(_)) if token.kind == Kind::Literal => {
@@ -159,24 +152,29 @@ pub(crate) fn literal_token(word: &[u8], kind: Kind) -> Option<Literal<'_>> {
     }
 }
 
+/// The one token that `value` is, and the sign that stands in front of it as a token of its own.
+fn only_token<'a>(value: &'a [u8], mode: &Mode) -> Option<(&'a [u8], Token)> {
+    let mut lexer = Lexer::new(value, mode);
+    let first = lexer.next();
+    let signed = first.kind == Kind::Operator && matches!(first.bytes(value), b"-" | b"+");
+    let (sign, token) = match signed {
+        true => (first.bytes(value), lexer.next()),
+        false => (&b""[..], first),
+    };
+    (lexer.next().kind == Kind::End).then_some((sign, token))
+}
+
 /// What `value` sets a variable to, without asking a server: the content of one string, one word (`strong`,
 /// which servers take for a string, too), or one decimal number with its sign. `None` for everything else:
 /// expressions, variables, marks, strings that follow each other, and bytes (`0x41`, `X'41'`, `B'1'`), of
 /// which only a server knows what they are here.
 pub fn written<'a>(text: &'a [u8], value: Span, mode: &Mode) -> Option<Cow<'a, [u8]>> {
     let value = value.of(text);
-    let mut lexer = Lexer::new(value, mode);
-    let first = lexer.next();
-    let signed = first.kind == Kind::Operator && matches!(first.bytes(value), b"-" | b"+");
-    let token = if signed { lexer.next() } else { first };
-    if lexer.next().kind != Kind::End {
-        return None;
-    }
+    let (apart, token) = only_token(value, mode)?;
     let bytes = token.bytes(value);
     let (sign, digits) = match bytes {
-        _ if signed => (first.bytes(value), bytes),
-        [b'-' | b'+', digits @ ..] => (&bytes[..1], digits),
-        _ => (&b""[..], bytes),
+        [b'-' | b'+', digits @ ..] if apart.is_empty() => (&bytes[..1], digits),
+        _ => (apart, bytes),
     };
     let decimal = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let number = digits.iter().all(decimal) && digits.iter().any(u8::is_ascii_digit);
@@ -185,7 +183,7 @@ pub fn written<'a>(text: &'a [u8], value: Span, mode: &Mode) -> Option<Cow<'a, [
             b"-" => Some(Cow::Owned([sign, digits].concat())),
             _ => Some(Cow::Borrowed(digits)),
         },
-        _ if signed => None,
+        _ if !apart.is_empty() => None,
         (Kind::Word | Kind::Quoted, _) => Some(unquote(bytes, mode)),
         (Kind::Literal, [b'\'' | b'"', ..] | [b'n' | b'N', b'\'', ..]) => {
             Some(unquote(bytes, mode))

@@ -25,7 +25,7 @@ impl Stage {
         Stage::shared_of(Release::Installed)
     }
 
-    /// The same of a MariaDB and of a MySQL, of which each is there if the machine has it.
+    /// A stage of MariaDB and one of the newest MySQL. What the machine does not have is left out.
     pub fn of_both_engines() -> Vec<Arc<Stage>> {
         let releases = [Release::Installed, Release::newest_mysql()];
         releases.into_iter().filter_map(Stage::shared_of).collect()

@@ -282,11 +282,9 @@ fn read_changes(
             let word = String::from_utf8_lossy(word).into_owned();
             Err(Refused::Invalid(name.clone(), word, why.to_owned()))
         };
-        if word.eq_ignore_ascii_case(b"default") {
-            return change_of(name, Value::Default);
-        }
-        // In quotes it is a key like any other.
-        if name == "heddle_shard_key" && word.eq_ignore_ascii_case(b"null") {
+        // NULL is no key; in quotes it is a key like any other.
+        let no_key = name == "heddle_shard_key" && word.eq_ignore_ascii_case(b"null");
+        if no_key || word.eq_ignore_ascii_case(b"default") {
             return change_of(name, Value::Default);
         }
         let Some(value) = sqltext::written(text, item.value, &variables.mode) else {
