@@ -144,11 +144,11 @@ test-kv: ## what row caches remember is never older than promised: READS (250000
 
 test-hostile: build ## an attacker's script against whole farms, and ten thousand clients with half a packet each (needs ulimit -n 20000; MYSQLD=PATH)
 	@scripts/install.sh test
-	@$(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked \
+	@$(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --locked \
 	  --package testkit --test sql_memory --test hostile -- --ignored --test-threads 1
-	@HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked --package testkit --test accounts --test connections \
+	@HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --locked --package testkit --test accounts --test connections \
 	  --test kv --test up --test program -- entrance:: bad_input:: tls_servers:: limits:: depth:: http:: at_rest::
-	@$(CARGO) test --release --locked --package engine --test live -- servers:: dist_txn:: term::
+	@$(CARGO) test --locked --package engine --test live -- servers:: dist_txn:: term::
 
 test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover; four millions of transactions over groups
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored
