@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric compat compat-kv fuzz soak clean
+.PHONY: help run build dist package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,18 +15,23 @@ run: build ## a farm of three MariaDB servers behind one address (UP="--replicas
 	@scripts/install.sh run
 	exec bin/heddle up $(UP)
 
-build: ## bin/heddle, release profile
+build: ## bin/heddle, optimised except across crates
 	@scripts/install.sh build
 	$(CARGO) build --release --locked --package heddle
 	@mkdir -p bin && install -m 755 $(TARGET_DIR)/release/heddle bin/heddle
 
-package: build ## a Debian package of it in dist/
+dist: ## bin/heddle as packages have it and benchmarks measure it, with link-time optimisation
+	@scripts/install.sh build
+	$(CARGO) build --profile dist --locked --package heddle
+	@mkdir -p bin && install -m 755 $(TARGET_DIR)/dist/heddle bin/heddle
+
+package: dist ## a Debian package of it in dist/
 	@scripts/package.sh bin/heddle dist
 
-tar: build ## the program in a tar, in dist/
+tar: dist ## the program in a tar, in dist/
 	@scripts/tar.sh bin/heddle dist
 
-image: build ## an OCI image of it in dist/, for docker load (SOURCE=URL of the sources, for its labels)
+image: dist ## an OCI image of it in dist/, for docker load (SOURCE=URL of the sources, for its labels)
 	@packaging/image.py bin/heddle dist $(if $(SOURCE),--source "$(SOURCE)")
 
 sbom: ## what the program is made of in dist/, as CycloneDX JSON
@@ -54,28 +59,28 @@ test-packaging: build ## the image, compose.yaml, the manifests for Kubernetes, 
 	@scripts/install.sh packaging
 	@python3 -m unittest discover -s packaging/tests
 
-bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
+bench-door: dist ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/door.py
 
-bench-kv: build ## keys by SQL, through the KV door, memcached and Redis (ROUNDS=1 SMALL_ROWS=10000 for a quick look)
+bench-kv: dist ## keys by SQL, through the KV door, memcached and Redis (ROUNDS=1 SMALL_ROWS=10000 for a quick look)
 	@scripts/install.sh bench
 	$(CARGO) build --release --locked --package testkit --example kvload
 	@KVLOAD=$(TARGET_DIR)/release/examples/kvload python3 bench/kv.py
 
-bench-shard: build ## what sharded tables cost: point statements, scatter, gather (ROUNDS=1 ROWS=20000 for a quick look)
+bench-shard: dist ## what sharded tables cost: point statements, scatter, gather (ROUNDS=1 ROWS=20000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/shard.py
 
-bench-xa: build ## transactions over two groups against two transactions, 1 to 64 clients, with counts of flushes (ROUNDS=1 SECONDS=2 for a quick look)
+bench-xa: dist ## transactions over two groups against two transactions, 1 to 64 clients, with counts of flushes (ROUNDS=1 SECONDS=2 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/xa.py
 
-bench-idle: build ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
+bench-idle: dist ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/idle.py
 
-bench-fabric: build ## look-ups of 1,000 clients of the Fabric door at once (CLIENTS=50 for a quick look)
+bench-fabric: dist ## look-ups of 1,000 clients of the Fabric door at once (CLIENTS=50 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/fabric.py
 
@@ -98,7 +103,7 @@ test-failover: build ## ROUNDS (3) per fault on real servers under load: nothing
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),3) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test failover -- --include-ignored --test-threads 1
 
-bench-failover: build ## pauses that clients see, over ROUNDS (30) per fault; the table at the end of each farm (FULL_LOAD_MINUTES=60)
+bench-failover: dist ## pauses that clients see, over ROUNDS (30) per fault; the table at the end of each farm (FULL_LOAD_MINUTES=60)
 	@scripts/install.sh test
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test failover -- --include-ignored --test-threads 1 --skip planted
@@ -108,7 +113,7 @@ test-routers: build ## ROUNDS (1) per fault with three routers on an etcd of thr
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),1) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test routers -- --include-ignored --test-threads 1 --skip cost
 
-bench-routers: build ## pauses with three routers when the primary dies, alone and with the leading router, over ROUNDS (30); their cost
+bench-routers: dist ## pauses with three routers when the primary dies, alone and with the leading router, over ROUNDS (30); their cost
 	@scripts/install.sh test
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(or $(FAULTS),kill leader-and-primary)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test routers -- --include-ignored --test-threads 1 --skip mysql --skip partitions
@@ -144,25 +149,25 @@ test-kv: ## what row caches remember is never older than promised: READS (250000
 
 test-hostile: build ## an attacker's script against whole farms, and ten thousand clients with half a packet each (needs ulimit -n 20000; MYSQLD=PATH)
 	@scripts/install.sh test
-	@$(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked \
+	@$(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --locked \
 	  --package testkit --test sql_memory --test hostile -- --ignored --test-threads 1
-	@HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked --package testkit --test accounts --test connections \
+	@HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --locked --package testkit --test accounts --test connections \
 	  --test kv --test up --test program -- entrance:: bad_input:: tls_servers:: limits:: depth:: http:: at_rest::
-	@$(CARGO) test --release --locked --package engine --test live -- servers:: dist_txn:: term::
+	@$(CARGO) test --locked --package engine --test live -- servers:: dist_txn:: term::
 
 test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover; four millions of transactions over groups
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored
 	HEDDLE_SEEDS=$(or $(HEDDLE_SEEDS),4000000) $(CARGO) test --release --quiet --locked --package machines --test xa --test xa_held
 
-bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
+bench-connect: dist ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/connect.py
 
-bench-pipeline: build ## INSERTs one by one and without waiting, straight and through Heddle (ROUNDS=1 for a quick look)
+bench-pipeline: dist ## INSERTs one by one and without waiting, straight and through Heddle (ROUNDS=1 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/pipeline.py
 
-bench-consistency: build ## CPU per read at the level session against eventual (ROUNDS=1 SECONDS=3 for a quick look)
+bench-consistency: dist ## CPU per read at the level session against eventual (ROUNDS=1 SECONDS=3 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/consistency.py
 
@@ -170,7 +175,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (600) each; FUZZ_TARGETS="a b" picks
 	@scripts/install.sh fuzz
 	@scripts/fuzz.sh
 
-soak: build ## sysbench beside clients that come and vanish, SOAK_SECONDS (300) per protocol; rows, memory, descriptors
+soak: dist ## sysbench beside clients that come and vanish, SOAK_SECONDS (300) per protocol; rows, memory, descriptors
 	@scripts/install.sh bench
 	@python3 bench/soak.py
 

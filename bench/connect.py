@@ -4,10 +4,13 @@
 Contenders take turns within each round; the ratios are taken within a round and the table shows
 medians. CPU is the server's and Heddle's own (utime and stime of all threads) per connection.
 
-Environment or flags: ROUNDS=5 SECONDS=3 CLIENTS=1,8 HEDDLE=bin/heddle
+With EARLIER, the path of an earlier build, that one takes its turns as well, on a server of its own.
+
+Environment or flags: ROUNDS=5 SECONDS=3 CLIENTS=1,8 HEDDLE=bin/heddle EARLIER=PATH
 """
 
 import argparse
+import contextlib
 import os
 import platform
 import statistics
@@ -21,7 +24,7 @@ from entry import prepare, run
 from processes import ROOT, Failed, Farm, cpu_s
 
 DATABASE = "connect"
-STRAIGHT, HEDDLE = "straight", "Heddle"
+STRAIGHT, HEDDLE, EARLIER = "straight", "Heddle", "earlier build"
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ def connect_once(address):
         connection.socket.sendall(b"\x01\0\0\0\x01")
 
 
-def measure(farm, primary, who, clients, seconds):
-    address = primary if who == STRAIGHT else farm.address
+def measure(farm, who, clients, seconds):
+    address = farm.server_addresses()[0] if who == STRAIGHT else farm.address
     pids = farm.servers()[0]["pid"], farm.router.pid
     times_ms, failed = [], []
     connect_once(address)
@@ -69,14 +72,28 @@ def measure(farm, primary, who, clients, seconds):
     return Sample(len(times_ms) / elapsed, statistics.median(times_ms), heddle_us, server_us)
 
 
+def filled(farm):
+    """Makes the database that clients name. Gives the server's version."""
+    with wire.Connection(farm.server_addresses()[0]) as connection:
+        connection.query(f"CREATE DATABASE {DATABASE}")
+        return connection.value("SELECT VERSION()")
+
+
+def median_ratio(own, other):
+    """Of connections per second, both of the same round."""
+    return statistics.median(a.per_s / b.per_s for a, b in zip(own, other))
+
+
 def bench(options):
     """True when connecting through Heddle is at least as fast as straight, in the medians."""
     met = True
-    with Farm(options.heddle, 0) as farm:
-        primary = farm.server_addresses()[0]
-        with wire.Connection(primary) as connection:
-            version = connection.value("SELECT VERSION()")
-            connection.query(f"CREATE DATABASE {DATABASE}")
+    with contextlib.ExitStack() as stack:
+        farm = stack.enter_context(Farm(options.heddle, 0))
+        version = filled(farm)
+        farms = {STRAIGHT: farm, HEDDLE: farm}
+        if options.earlier:
+            farms[EARLIER] = stack.enter_context(Farm(options.earlier, 0))
+            filled(farms[EARLIER])
         print(f"# bench-connect: {options.rounds} rounds of {options.seconds} s\n")
         print(f"- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
               f"{os.getloadavg()[0]:.1f}")
@@ -84,22 +101,24 @@ def bench(options):
         print("| clients | | connections/s | median ms | Heddle's CPU µs | the server's CPU µs |")
         print("| ---: | --- | ---: | ---: | ---: | ---: |")
         for clients in options.clients:
-            samples = {STRAIGHT: [], HEDDLE: []}
+            samples = {who: [] for who in farms}
             for number in range(options.rounds):
-                order = [STRAIGHT, HEDDLE] if number % 2 == 0 else [HEDDLE, STRAIGHT]
-                for who in order:
-                    sample = measure(farm, primary, who, clients, options.seconds)
-                    samples[who].append(sample)
+                # Another one begins each time.
+                shift = number % len(farms)
+                for who in [*farms][shift:] + [*farms][:shift]:
+                    samples[who].append(measure(farms[who], who, clients, options.seconds))
             for who, own in samples.items():
                 median = lambda figure: statistics.median(figure(one) for one in own)
                 heddle = "" if who == STRAIGHT else f"{median(lambda s: s.heddle_us):.0f}"
                 print(f"| {clients} | {who} | {median(lambda s: s.per_s):,.0f} | "
                       f"{median(lambda s: s.median_ms):.2f} | {heddle} | "
                       f"{median(lambda s: s.server_us):.0f} |")
-            pairs = zip(samples[STRAIGHT], samples[HEDDLE])
-            ratio = statistics.median(h.per_s / s.per_s for s, h in pairs)
+            ratio = median_ratio(samples[HEDDLE], samples[STRAIGHT])
             met &= ratio >= 1
-            print(f"| {clients} | ratio | ×{ratio:.2f} | | | |", flush=True)
+            print(f"| {clients} | ratio to straight | ×{ratio:.2f} | | | |", flush=True)
+            if options.earlier:
+                ratio = median_ratio(samples[HEDDLE], samples[EARLIER])
+                print(f"| {clients} | ratio to the earlier build | ×{ratio:.2f} | | | |", flush=True)
     said = "at least" if met else "NOT"
     print(f"\nConnecting through Heddle is {said} as fast as straight.")
     return met
@@ -112,6 +131,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float(env("SECONDS", "3")))
     parser.add_argument("--clients", default=env("CLIENTS", "1,8"))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
+    parser.add_argument("--earlier", default=env("EARLIER"))
     options = parser.parse_args()
     options.clients = [int(count) for count in options.clients.replace(",", " ").split()]
     prepare("bench-connect", options)

@@ -31,12 +31,6 @@ need_php() {
   missing+=("$1")
 }
 
-# protoc reads the types that every schema builds on from files beside it, which are another package.
-need_protobuf_types() {
-  if has protoc && [ -e "$(dirname "$(command -v protoc)")/../include/google/protobuf/descriptor.proto" ]; then return; fi
-  missing+=(libprotobuf-dev)
-}
-
 need_python_venv() {
   if has python3 && python3 -c 'import ensurepip' 2>/dev/null; then return; fi
   missing+=(python3-venv)
@@ -84,8 +78,6 @@ fi
 
 need gcc cc gcc clang
 need lld ld.lld lld
-need protobuf-compiler protoc
-need_protobuf_types
 case $purpose in
   build) ;;
   run)

@@ -1,12 +1,14 @@
 //! How many clients are logged in as each account. Servers count connections, which Heddle shares
-//! among clients; what an account's limit means for clients is kept here. In a farm of several routers
-//! a client also needs one of the permits that the routers share.
+//! among clients; what an account's limit means for clients is kept here, and the budget of memory that the
+//! clients of an account share. In a farm of several routers a client also needs one of the permits that the
+//! routers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farm::{Account, Permits, error};
 use futures_channel::oneshot;
+use memory::Budget;
 
 use crate::proof::Refused;
 
@@ -26,9 +28,17 @@ type Key = (Arc<str>, Arc<str>);
 const TRIES: u32 = 100;
 
 /// The sessions of one router by account.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AccountPlaces {
-    taken: Mutex<HashMap<Key, u32>>,
+    taken: Mutex<HashMap<Key, Clients>>,
+    memory: Arc<Budget>,
+}
+
+/// The clients of one account.
+#[derive(Debug)]
+struct Clients {
+    count: u32,
+    memory: Arc<Budget>,
 }
 
 /// A client's place among those of its account; given up when dropped.
@@ -36,7 +46,15 @@ pub struct AccountPlaces {
 pub struct AccountPlace {
     account_places: Arc<AccountPlaces>,
     key: Key,
+    memory: Arc<Budget>,
     _permit: Option<Permit>,
+}
+
+impl AccountPlace {
+    /// What is kept for the clients of the account is taken from this.
+    pub fn memory(&self) -> &Arc<Budget> {
+        &self.memory
+    }
 }
 
 /// One of the permits that routers share; given back when dropped.
@@ -81,6 +99,14 @@ impl Drop for Permit {
 }
 
 impl AccountPlaces {
+    /// Nobody yet; accounts have their memory within the process's budget.
+    pub fn new(memory: Arc<Budget>) -> AccountPlaces {
+        AccountPlaces {
+            taken: Mutex::default(),
+            memory,
+        }
+    }
+
     /// A place for one more client of this account. Its own limit goes before `connections_max`, the
     /// one for accounts without; 0 is no limit. Waits for the farm's other routers where limits hold
     /// over them and this one has no permit left.
@@ -115,21 +141,26 @@ impl AccountPlaces {
         };
         let key = (account.user.clone(), account.host.clone());
         let mut taken = self.lock();
-        let count = taken.entry(key.clone()).or_default();
-        if permit.is_none() && limit != 0 && *count >= limit {
-            return Err(full(*count));
+        let clients = taken.entry(key.clone()).or_insert_with(|| Clients {
+            count: 0,
+            memory: Arc::new(Budget::of_account(&self.memory)),
+        });
+        if permit.is_none() && limit != 0 && clients.count >= limit {
+            return Err(full(clients.count));
         }
-        *count += 1;
+        clients.count += 1;
+        let memory = clients.memory.clone();
         drop(taken);
         Ok(AccountPlace {
             account_places: self.clone(),
             key,
+            memory,
             _permit: permit,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
-        // Every change is one number, so a panic cannot leave it half done.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Clients>> {
+        // Every change is one number or one entry, so a panic cannot leave it half done.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,9 +168,9 @@ impl AccountPlaces {
 impl Drop for AccountPlace {
     fn drop(&mut self) {
         let mut taken = self.account_places.lock();
-        if let Some(count) = taken.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(clients) = taken.get_mut(&self.key) {
+            clients.count -= 1;
+            if clients.count == 0 {
                 taken.remove(&self.key);
             }
         }
@@ -164,6 +195,10 @@ mod tests {
         }
     }
 
+    fn places() -> AccountPlaces {
+        AccountPlaces::new(Arc::new(Budget::new(1 << 20)))
+    }
+
     fn account(connections_max: u32) -> Account {
         Account {
             connections_max,
@@ -174,7 +209,7 @@ mod tests {
     #[test]
     fn the_accounts_own_limit_goes_first_and_seats_come_back() {
         let limited = account(2);
-        let account_places = Arc::new(AccountPlaces::default());
+        let account_places = Arc::new(places());
         let take = |account: &Account, max| now(account_places.take(account, max, &Alone));
         let one = take(&limited, 1).expect("the account's limit is 2");
         let _two = take(&limited, 1).expect("the second");
@@ -185,6 +220,21 @@ mod tests {
         let full = take(&account(0), 1).expect_err("the limit for all");
         assert_eq!(full.0.number, 1203);
         assert!(take(&account(0), 0).is_ok());
+    }
+
+    #[test]
+    fn clients_of_one_account_share_their_memory() {
+        let account_places = Arc::new(places());
+        let take = |user: &str| {
+            let account = Account {
+                user: user.into(),
+                ..samples::account()
+            };
+            now(account_places.take(&account, 0, &Alone)).expect("no limit")
+        };
+        let (one, two, other) = (take("shop"), take("shop"), take("crm"));
+        assert!(Arc::ptr_eq(one.memory(), two.memory()));
+        assert!(!Arc::ptr_eq(one.memory(), other.memory()));
     }
 
     /// A router that is alone for ever.
@@ -224,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_client_needs_a_permit_of_the_farm() {
-        let (farm, account_places) = (Left::default(), Arc::new(AccountPlaces::default()));
+        let (farm, account_places) = (Left::default(), Arc::new(places()));
         farm.left.store(2, Ordering::Relaxed);
         let take = |account: &Account, max| now(account_places.take(account, max, &farm));
         let one = take(&account(9), 0).expect("a permit");

@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memory::Reservation;
+use memory::{Budget, Reservation};
 use reactor::{Closer, Sock};
 pub use rustls::pki_types::ServerName;
 pub use rustls::{ClientConfig, ServerConfig};
@@ -216,6 +216,13 @@ impl Channel {
     pub fn keep_within(&mut self, reservation: Reservation) {
         if let Some(wrapped) = &mut self.wrapped {
             wrapped.keep_within(reservation);
+        }
+    }
+
+    /// What layers keep is taken from this budget from now on, if it has room for it.
+    pub fn move_to(&mut self, memory: &Arc<Budget>) {
+        if let Some(wrapped) = &mut self.wrapped {
+            wrapped.move_to(memory);
         }
     }
 

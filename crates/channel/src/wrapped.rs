@@ -2,8 +2,9 @@
 //! out, and the other way.
 
 use std::io;
+use std::sync::Arc;
 
-use memory::{Full, Reservation};
+use memory::{Budget, Reservation};
 use mysql_wire::compressed::Header;
 
 use crate::packing::Packing;
@@ -75,6 +76,12 @@ impl Wrapped {
 
     pub fn keep_within(&mut self, reservation: Reservation) {
         self.reservation = Some(reservation);
+    }
+
+    pub fn move_to(&mut self, memory: &Arc<Budget>) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.move_to(memory);
+        }
     }
 
     pub fn new_command(&mut self) {
@@ -157,9 +164,9 @@ impl Wrapped {
             false => 0,
         };
         let covered = reservation.cover(self.frames.capacity() + plain_bytes);
-        covered.map_err(|Full| {
+        covered.map_err(|full| {
             packing.answer(header.sequence);
-            io::ErrorKind::OutOfMemory.into()
+            io::Error::new(io::ErrorKind::OutOfMemory, full)
         })
     }
 

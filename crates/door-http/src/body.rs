@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use farm::Access;
 use http_body_util::BodyExt;
-use memory::{Budget, Full, Purpose, Reservation};
+use memory::{Budget, Purpose, Reservation};
 
 use crate::answer::Refusal;
 use crate::serving::FromPeer;
@@ -68,7 +68,7 @@ impl Room {
                 return Err(refusal);
             }
             let covered = reservation.cover(bytes.len() + data.len());
-            covered.map_err(|Full| {
+            covered.map_err(|_| {
                 let error = "out of memory: what is kept for clients has reached memory_bytes_max";
                 let cure = "try again later, or raise memory_bytes_max";
                 Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error, cure)

@@ -90,6 +90,9 @@ pub(crate) async fn serve(
     count(&counts.total_connections);
     let end = match client.begin(&house, &stay, &mut peer, &mut places).await {
         Ok(mut admitted) => {
+            if let Some(admitted) = &admitted {
+                client.reservation.move_to(admitted.memory());
+            }
             let rights = match &admitted {
                 Some(admitted) => Box::pin(rights_of(&core, &kv, admitted)).await,
                 None => None,

@@ -3,7 +3,7 @@
 
 use kv::{Change, Refusal, Store};
 use memcache_wire::{Limits, Parsed, parse};
-use memory::{Full, Purpose, Reservation};
+use memory::{Purpose, Reservation};
 
 use crate::counts::count;
 use crate::intake::{Cursor, Exchange};
@@ -37,7 +37,7 @@ impl Storing {
     /// There is no memory for it.
     pub fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
         let covered = self.reservation.cover(self.bytes + bytes);
-        covered.map_err(|Full| Refusal::server(NO_MEMORY))?;
+        covered.map_err(|_| Refusal::server(NO_MEMORY))?;
         self.bytes += bytes;
         Ok(())
     }

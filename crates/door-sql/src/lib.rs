@@ -21,7 +21,7 @@ use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
 use rowcache::ReadState;
 use session::{
-    BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks, Message,
+    AccountPlaces, BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks, Message,
     Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport, Verifiers,
 };
 
@@ -72,6 +72,7 @@ pub struct Door {
 pub fn start(options: Options) -> io::Result<Door> {
     let threads = options.threads.max(1);
     let verifiers = Verifiers::start(threads.div_ceil(CORES_PER_VERIFIER))?;
+    let memory = options.live.memory().clone();
     let shared = Arc::new(Shared {
         published: options.published,
         reads: options.reads,
@@ -90,7 +91,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
-        account_places: Default::default(),
+        account_places: Arc::new(AccountPlaces::new(memory)),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),

@@ -97,6 +97,8 @@ errors! {
         "Raise packet_bytes_max, and max_allowed_packet on the servers.";
     OUT_OF_MEMORY 1041 "HY000" true "Heddle: out of memory: what is kept for clients has reached memory_bytes_max"
         "Raise memory_bytes_max, or end clients that have sent large packets in part (HEDDLE STATUS LIKE 'memory%').";
+    USER_OUT_OF_MEMORY 1041 "HY000" true "Heddle: out of memory: what is kept for clients of this account has reached user_memory_bytes_max"
+        "Raise user_memory_bytes_max, or have the account's clients send smaller packets and keep fewer prepared statements.";
     UNKNOWN_COMMAND 1047 "08S01" false "Unknown command"
         "Heddle does not carry this command; the servers know it neither, or only among themselves.";
     SHUTDOWN_DENIED 1227 "42000" false "Access denied; you need (at least one of) the SHUTDOWN privilege(s) for this operation"

@@ -83,6 +83,10 @@ pub fn in_force(settings: &Settings) -> InForce {
             failover_wait_ms: settings.failover_wait_ms,
             failover_waiters_max: settings.failover_waiters_max,
             memory_bytes_max: memory_bytes_max(settings),
+            user_memory_bytes_max: match settings.user_memory_bytes_max {
+                0 => usize::MAX,
+                bytes => count(bytes),
+            },
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
             statements_bytes_max: count(settings.statements_bytes_max),

@@ -308,6 +308,8 @@ impl Session {
         );
         self.user.identity.database = database.map(<[u8]>::to_vec);
         self.user.identity.admin = admin;
+        self.client.move_to(account_place.memory());
+        self.prepared.bytes.move_to(account_place.memory());
         self.user.identity.account_place = Some(account_place);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
         promises::renew_promises(&self.core, &self.user, &mut self.promises);

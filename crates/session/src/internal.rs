@@ -13,6 +13,7 @@ use backend::{Credential, Entitlement, Profile, Secret};
 use channel::Channel;
 use farm::token::Promise;
 use farm::{AuthPlugin, Group, Position, ServerId, Snapshot, Token};
+use memory::Budget;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::result::{ColumnKind, Value, ValueKind};
 use mysql_wire::statement::PrepareOk;
@@ -131,14 +132,13 @@ impl Own {
 impl Internal {
     /// A session by Heddle's own account, in no database.
     pub fn open(core: &Rc<Core>, own: &Own) -> io::Result<Internal> {
-        Internal::of(core, own.profile())
+        Internal::of(core, own.profile(), core.shared.live.memory())
     }
 
-    fn of(core: &Rc<Core>, profile: Profile) -> io::Result<Internal> {
+    fn of(core: &Rc<Core>, profile: Profile, memory: &Arc<Budget>) -> io::Result<Internal> {
         let (near, far) = Sock::pair()?;
         core.heed_settings();
-        let mut client =
-            Client::new(Channel::new(near), transcript::BYTES_MAX, core.shared.live.memory());
+        let mut client = Client::new(Channel::new(near), transcript::BYTES_MAX, memory);
         client.capabilities = INTERNAL;
         let identity = Identity {
             pass: core.pools.pass(profile),
@@ -247,7 +247,7 @@ impl Admitted {
     /// # Errors
     /// The process is out of file descriptors.
     pub fn internal(&self, core: &Rc<Core>) -> io::Result<Internal> {
-        Internal::of(core, self.profile.clone())
+        Internal::of(core, self.profile.clone(), self.memory())
     }
 }
 

@@ -58,6 +58,7 @@ pub use crate::place::{Heard, Sheet};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
+pub use auth::account_places::AccountPlaces;
 pub use auth::clients::Clients;
 pub use auth::entrance::{Entrance, LoginLimits, Places, Refusal};
 pub use auth::locks::Locks;

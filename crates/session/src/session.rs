@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
 
+use ::auth::account_places::AccountPlace;
 use ::auth::entrance::Places;
 use backend::{Pass, SessionState};
 use channel::Channel;
@@ -102,7 +103,8 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         }
     };
     places.logged_in();
-    client.admit(bytes_max);
+    let of_account = identity.account_place.as_ref().map(AccountPlace::memory);
+    client.admit(bytes_max, of_account.unwrap_or(core.shared.live.memory()));
     let mut session = Session::new(core.clone(), client, identity, peer, id);
     let end = match Box::pin(session.begin()).await {
         Ok(()) => {
@@ -198,7 +200,7 @@ impl Session {
         let user = &identity.pass.profile().user;
         let promises = core.promises_of(user, peer.ip());
         let defaults = core.shared.defaults.globals();
-        let prepared = PreparedBytes::new(core.shared.live.memory());
+        let prepared = PreparedBytes::new(client.memory());
         Session {
             transaction: Transaction::new(core.writes_of(&identity, peer.ip())),
             promises,
@@ -284,8 +286,8 @@ impl Session {
                     return killed(&self.core, &self.handle, &mut self.client, true).await;
                 }
                 Ok(()) => self.command().await,
-                Err(ReadError::NoMemory) => {
-                    refuse::refuse_command(&mut self.client, &mut self.prepared).await
+                Err(ReadError::NoMemory(full)) => {
+                    refuse::refuse_command(&mut self.client, &mut self.prepared, full).await
                 }
                 Err(read) => return self.client.refuse_read(read).await,
             };

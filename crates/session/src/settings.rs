@@ -36,6 +36,8 @@ pub struct Settings {
     pub failover_waiters_max: u64,
     /// What all clients together may make the process keep.
     pub memory_bytes_max: usize,
+    /// The same for the clients of one account; `usize::MAX` for no limit of its own.
+    pub user_memory_bytes_max: usize,
     /// The largest command of clients that connect from now on.
     pub packet_bytes_max: usize,
     /// Prepared statements per client.
@@ -80,7 +82,7 @@ impl Live {
     pub fn new(settings: Settings, preferences: Preferences) -> Live {
         Live {
             version: AtomicU32::new(1),
-            memory: Arc::new(Budget::new(settings.memory_bytes_max)),
+            memory: Arc::new(budget(&settings)),
             current: ArcSwap::from_pointee(InForce {
                 settings,
                 preferences,
@@ -93,7 +95,7 @@ impl Live {
         self.current.load_full()
     }
 
-    /// What is kept for clients is taken from this; its limit is the setting in force.
+    /// What is kept for clients is taken from this; its limits are the settings in force.
     pub fn memory(&self) -> &Arc<Budget> {
         &self.memory
     }
@@ -107,10 +109,20 @@ impl Live {
     /// Puts other settings in force, for statements that begin from now on. Sessions look at the
     /// defaults of their users again, too: rules that were changed are published before.
     pub fn publish(&self, in_force: InForce) {
-        self.memory.set_limit(in_force.settings.memory_bytes_max);
+        set_limits(&self.memory, &in_force.settings);
         self.current.store(Arc::new(in_force));
         self.version.fetch_add(1, Ordering::Release);
     }
+}
+
+fn budget(settings: &Settings) -> Budget {
+    let budget = Budget::new(settings.memory_bytes_max);
+    set_limits(&budget, settings);
+    budget
+}
+
+fn set_limits(budget: &Budget, settings: &Settings) {
+    budget.set_limits(settings.memory_bytes_max, settings.user_memory_bytes_max);
 }
 
 /// What a SELECT over rows that are fetched first may fetch, and for how long it may run.

@@ -76,6 +76,7 @@ impl Default for Tuning {
                 failover_wait_ms: 0,
                 failover_waiters_max: 0,
                 memory_bytes_max: usize::MAX,
+                user_memory_bytes_max: usize::MAX,
                 packet_bytes_max: 64 << 20,
                 statements_max: 16_382,
                 statements_bytes_max: 128 << 20,

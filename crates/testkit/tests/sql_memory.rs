@@ -117,6 +117,44 @@ fn a_ceiling_may_be_moved_under_load() {
 }
 
 #[test]
+fn an_account_at_its_ceiling_leaves_the_rest_to_others() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.everywhere("CREATE USER greedy@'%' IDENTIFIED BY 'secret'");
+    let door = stage.door_with(|tuning| {
+        tuning.settings.user_memory_bytes_max = ROOM;
+        tuning.accounts.push(testkit::door::account("greedy", "%", "secret"));
+    });
+    let greedy = Login {
+        user: "greedy",
+        password: "secret",
+        ..Login::default()
+    };
+    let by_greedy = || door.login(&greedy).expect("let in");
+    let holder = half_sent(by_greedy(), LARGE, LARGE - 1);
+    wait_until(PATIENCE, "half a packet has come", || {
+        door.counter("memory_reserved_now") as usize >= LARGE
+    });
+    let mut refused = by_greedy();
+    let answer = refused.query(padded(LARGE));
+    let Err(Failure::Server { message, .. }) = &answer else {
+        panic!("expected an error, got {answer:?}");
+    };
+    assert!(message.contains("user_memory_bytes_max"), "{message}");
+    assert_eq!(door.counter("memory_refused_accounts"), 1);
+    // Another account's client has as much, until it becomes this account's.
+    let mut other = door.client();
+    assert_eq!(other.value(&padded(LARGE)), "7");
+    other.change_user(&greedy).expect("changed");
+    is_refused(other.query(padded(LARGE)));
+    drop(holder);
+    wait_until(PATIENCE, "what was kept is given back", || {
+        door.counter("memory_reserved_now") == 0
+    });
+    assert_eq!(refused.value(&padded(LARGE)), "7");
+    assert_eq!(other.value(&padded(LARGE)), "7");
+}
+
+#[test]
 fn long_data_beyond_the_ceiling_is_refused_by_the_execute() {
     let Some(stage) = Stage::shared() else { return };
     each_io(&stage, |door| {

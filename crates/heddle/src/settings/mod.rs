@@ -294,6 +294,8 @@ settings! {
         "A statement that runs for so long is ended by KILL QUERY; 0 for no limit. COMMIT and ROLLBACK have none.";
     memory_bytes_max: u64 = "0" "bytes" [0, 1125899906842624] Live
         "What all clients together may make the router keep in memory (docs/SECURITY.md): beyond it new work is refused with error 1041 and nothing is ended. 0 for half of what the machine, or the router's control group, has.";
+    user_memory_bytes_max: u64 = "0" "bytes" [0, 1125899906842624] Live
+        "What the clients of one account may make the router keep in memory, within memory_bytes_max: beyond it their new work is refused with error 1041. 0 for no limit of its own.";
     packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Live
         "Longest packet from a client, like the servers' max_allowed_packet.";
     server_statements_max: u64 = "12800" "statements" [1, 1048576] Live

@@ -2,8 +2,7 @@
 
 use std::error::Error as _;
 
-use etcd_client::Error as Raw;
-
+use super::api::Failure;
 use crate::Error;
 
 /// How to go on after an error.
@@ -29,13 +28,11 @@ mod code {
     pub const UNAUTHENTICATED: i32 = 16;
 }
 
-pub(super) fn judge(error: &Raw) -> Verdict {
-    let Raw::GRpcStatus(status) = error else {
-        return match error {
-            Raw::LeaseKeepAliveError(_) => Verdict::Refused(Error::LeaseLost),
-            Raw::InvalidArgs(reason) => Verdict::Refused(other(reason)),
-            _ => Verdict::Elsewhere(reason(error)),
-        };
+pub(super) fn judge(failure: &Failure) -> Verdict {
+    let status = match failure {
+        Failure::Status(status) => status,
+        Failure::LeaseLost => return Verdict::Refused(Error::LeaseLost),
+        Failure::Unusable(error) => return Verdict::Elsewhere(innermost(error)),
     };
     let said = status.message().trim_start_matches("etcdserver: ");
     match status.code() as i32 {
@@ -67,7 +64,7 @@ pub(super) fn judge(error: &Raw) -> Verdict {
         | code::OUT_OF_RANGE
         | code::UNIMPLEMENTED
         | code::DATA_LOSS => Verdict::Refused(other(said)),
-        _ => Verdict::Elsewhere(reason(error)),
+        _ => Verdict::Elsewhere(innermost_of(status.message(), status.source())),
     }
 }
 
@@ -88,18 +85,17 @@ pub(super) fn foreign(key: &[u8]) -> Error {
 }
 
 /// The innermost cause, since what wraps it says only «transport error».
-pub(super) fn reason(error: &Raw) -> String {
-    let (said, mut cause) = match error {
-        Raw::GRpcStatus(status) => (status.message().to_owned(), status.source()),
-        Raw::TransportError(error) => (error.to_string(), error.source()),
-        _ => (error.to_string(), None),
-    };
+fn innermost(error: &tonic::transport::Error) -> String {
+    innermost_of(&error.to_string(), error.source())
+}
+
+fn innermost_of(said: &str, mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
     let mut innermost = None;
     while let Some(error) = cause {
         innermost = Some(error.to_string());
         cause = error.source();
     }
-    innermost.unwrap_or(said)
+    innermost.unwrap_or_else(|| said.to_owned())
 }
 
 /// What to do about a cluster that no try could reach.

@@ -11,16 +11,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use etcd_client::{
-    Certificate, Client, ConnectOptions, Error as Raw, GetOptions, Identity, TlsOptions,
-};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::Access;
+use super::api::messages::RangeRequest;
+use super::api::{Client, Failure, Options, Tls};
 use super::failure::{self, Verdict};
-use super::{Access, kv};
 use crate::Error;
 
 /// A member that has not answered for this long is no longer the only one asked.
@@ -35,7 +34,7 @@ const TRY: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// A connection that fails is made anew, with the certificates as they are then, if it is older than
-/// this; the library repairs younger ones by itself.
+/// this; the channel repairs younger ones by itself.
 const WORTH_A_REBUILD: Duration = Duration::from_secs(5);
 
 /// Of the transport, for members that vanish without a word. etcd closes connections that ask more
@@ -58,7 +57,7 @@ struct Connected {
 
 /// Why a try has no answer.
 enum Missed {
-    Raw(Raw),
+    Failure(Failure),
     Error(Error),
     TooLate,
 }
@@ -94,7 +93,7 @@ impl Members {
     pub(super) async fn ask<T, W, F>(&self, limit: Duration, work: W) -> Result<T, Error>
     where
         W: Fn(Client) -> F,
-        F: Future<Output = Result<T, Raw>>,
+        F: Future<Output = Result<T, Failure>>,
     {
         let deadline = Instant::now() + limit;
         let mut tries = FuturesUnordered::new();
@@ -147,14 +146,14 @@ impl Members {
     ) -> (usize, Result<T, Missed>)
     where
         W: Fn(Client) -> F,
-        F: Future<Output = Result<T, Raw>>,
+        F: Future<Output = Result<T, Failure>>,
     {
         if !pause.is_zero() {
             sleep(pause).await;
         }
         let tried = async {
             let client = self.client(member).await?;
-            work(client).await.map_err(Missed::Raw)
+            work(client).await.map_err(Missed::Failure)
         };
         let result = timeout(TRY, tried).await;
         (member, result.unwrap_or(Err(Missed::TooLate)))
@@ -169,7 +168,7 @@ impl Members {
                 self.forget(member, Duration::ZERO).await;
                 Ok(format!("no answer from {url}"))
             }
-            Missed::Raw(raw) => match failure::judge(&raw) {
+            Missed::Failure(failure) => match failure::judge(&failure) {
                 Verdict::Refused(error) => Err(error),
                 Verdict::Reconnect(reason) => {
                     self.forget(member, Duration::ZERO).await;
@@ -216,14 +215,15 @@ impl Members {
         }
         let url = self.url(member);
         let options = self.options(url).map_err(Missed::Error)?;
-        let client = Client::connect([url], Some(options)).await;
-        let client = client.map_err(Missed::Raw)?;
+        let client = Client::connect(options).await.map_err(Missed::Failure)?;
         // This member's own view suffices to tell which cluster it is of.
-        let serializable = GetOptions::new().with_serializable().with_keys_only();
-        let key = format!("{}/format", self.access.prefix);
-        let answer = kv(&client).get(key, Some(serializable)).await;
-        let answer = answer.map_err(Missed::Raw)?;
-        let cluster = answer.header().map_or(0, |header| header.cluster_id());
+        let request = RangeRequest {
+            serializable: true,
+            keys_only: true,
+            ..RangeRequest::key(format!("{}/format", self.access.prefix))
+        };
+        let answer = client.range(request).await.map_err(Missed::Failure)?;
+        let cluster = answer.header.map_or(0, |header| header.cluster_id);
         if *self.cluster.get_or_init(|| cluster) != cluster {
             return Err(Missed::Error(Error::OtherCluster(url.to_owned())));
         }
@@ -234,28 +234,30 @@ impl Members {
         Ok(client)
     }
 
-    fn options(&self, url: &str) -> Result<ConnectOptions, Error> {
-        let mut options = ConnectOptions::new()
-            .with_connect_timeout(CONNECT)
-            .with_keep_alive(KEEP_ALIVE.0, KEEP_ALIVE.1)
-            .with_keep_alive_while_idle(false)
-            // A member that has lost its leader says so, instead of keeping watches that hear nothing.
-            .with_require_leader(true)
-            .with_auto_token_refresh(true);
-        if let Some((name, password)) = &self.access.account {
-            options = options.with_user(name, password);
-        }
+    fn options<'a>(&'a self, url: &'a str) -> Result<Options<'a>, Error> {
+        let account = self.access.account.as_ref();
+        Ok(Options {
+            url,
+            connect_timeout: CONNECT,
+            keep_alive: KEEP_ALIVE,
+            tls: self.tls(url)?,
+            account: account.map(|(name, password)| (&**name, &**password)),
+        })
+    }
+
+    fn tls(&self, url: &str) -> Result<Option<Tls>, Error> {
         if !url.starts_with("https://") {
-            return Ok(options);
+            return Ok(None);
         }
-        let mut tls = TlsOptions::new();
-        if let Some(authority) = &self.access.authority {
-            tls = tls.ca_certificate(Certificate::from_pem(read(authority)?));
-        }
-        if let Some((certificate, key)) = &self.access.identity {
-            tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
-        }
-        Ok(options.with_tls(tls))
+        let authority = self.access.authority.as_deref().map(read).transpose()?;
+        let identity = match &self.access.identity {
+            None => None,
+            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
+        };
+        Ok(Some(Tls {
+            authority,
+            identity,
+        }))
     }
 }
 

@@ -8,6 +8,7 @@
 //! etcd 3.4 and newer. What is asked of it: reads through a majority, transactions, leases, watches
 //! that say when history was compacted.
 
+mod api;
 mod failure;
 mod lease;
 mod members;
@@ -20,8 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{GetOptions, KeyValue, KvClient};
-
+use self::api::messages::{Header, KeyValue, PutRequest, RangeRequest};
 use self::members::Members;
 use self::sequencers::Sequencers;
 use crate::{Answer, Entry, Error, Lease, LeaseId, Listing, Outcome, Store, Transaction, Watch};
@@ -29,9 +29,6 @@ use crate::{Answer, Entry, Error, Lease, LeaseId, Listing, Outcome, Store, Trans
 /// How long a request is tried before the store counts as out of reach. An etcd whose leader died
 /// elects a new one within two or three seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The largest answer that is read; a farm's state is some kilobytes.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// Where an etcd is, and how to be let in.
 #[derive(Clone)]
@@ -71,13 +68,13 @@ impl Etcd {
         let key = base_key(&prefix);
         let answer = members.ask(PATIENCE, |client| {
             let key = key.clone();
-            async move { kv(&client).get(key, None).await }
+            async move { client.range(RangeRequest::key(key)).await }
         });
-        let base = match answer.await?.kvs().first() {
+        let base = match answer.await?.kvs.first() {
             None => 0,
             Some(found) => {
                 let base = value(found)?.parse();
-                base.map_err(|_| failure::foreign(found.key()))?
+                base.map_err(|_| failure::foreign(&found.key))?
             }
         };
         let sequencers = Sequencers::new(&prefix);
@@ -101,8 +98,12 @@ impl Etcd {
         let base = self.inner.base + (above - reached);
         let key = base_key(&self.inner.prefix);
         let put = self.inner.members.ask(PATIENCE, |client| {
-            let (key, base) = (key.clone(), base.to_string());
-            async move { kv(&client).put(key, base, None).await }
+            let put = PutRequest {
+                key: key.clone().into(),
+                value: base.to_string().into(),
+                lease: 0,
+            };
+            async move { client.put(put).await }
         });
         put.await.map(drop)
     }
@@ -119,10 +120,10 @@ impl Store for Etcd {
         Box::pin(async move {
             let answer = self.inner.members.ask(PATIENCE, |client| {
                 let key = key.clone();
-                async move { kv(&client).get(key, None).await }
+                async move { client.range(RangeRequest::key(key)).await }
             });
             let answer = answer.await?;
-            let found = answer.kvs().first();
+            let found = answer.kvs.first();
             found.map(|found| self.inner.entry(found)).transpose()
         })
     }
@@ -131,16 +132,14 @@ impl Store for Etcd {
         let prefix = self.inner.full(prefix);
         Box::pin(async move {
             let answer = self.inner.members.ask(PATIENCE, |client| {
-                let (prefix, all) = (prefix.clone(), GetOptions::new().with_prefix());
-                async move { kv(&client).get(prefix, Some(all)).await }
+                let request = RangeRequest::prefix(prefix.clone());
+                async move { client.range(request).await }
             });
             let answer = answer.await?;
-            let entries = answer.kvs().iter().map(|found| self.inner.entry(found));
+            let entries = answer.kvs.iter().map(|found| self.inner.entry(found));
             Ok(Listing {
                 entries: entries.collect::<Result<_, _>>()?,
-                revision: self
-                    .inner
-                    .revision(answer.header().map_or(0, |header| header.revision())),
+                revision: self.inner.revision(revision_of(answer.header.as_ref())),
             })
         })
     }
@@ -191,26 +190,24 @@ impl Inner {
 
     fn entry(&self, found: &KeyValue) -> Result<Entry, Error> {
         Ok(Entry {
-            key: self.own(found.key())?.to_owned(),
+            key: self.own(&found.key)?.to_owned(),
             value: value(found)?,
-            revision: self.revision(found.mod_revision()),
+            revision: self.revision(found.mod_revision),
             lease: lease_of(found),
         })
     }
 }
 
-/// The client for keys, which takes answers larger than the library's four megabytes.
-fn kv(client: &etcd_client::Client) -> KvClient {
-    client
-        .kv_client()
-        .max_decoding_message_size(ANSWER_BYTES_MAX)
+/// The store's revision when a member answered, as etcd counts.
+fn revision_of(header: Option<&Header>) -> i64 {
+    header.map_or(0, |header| header.revision)
 }
 
 fn value(found: &KeyValue) -> Result<String, Error> {
-    let text = std::str::from_utf8(found.value());
-    Ok(text.map_err(|_| failure::foreign(found.key()))?.to_owned())
+    let text = std::str::from_utf8(&found.value);
+    Ok(text.map_err(|_| failure::foreign(&found.key))?.to_owned())
 }
 
 fn lease_of(found: &KeyValue) -> Option<LeaseId> {
-    (found.lease() != 0).then(|| LeaseId(found.lease().cast_unsigned()))
+    (found.lease != 0).then(|| LeaseId(found.lease.cast_unsigned()))
 }

@@ -11,13 +11,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{
-    Client, Compare as RawCompare, CompareOp, Error as Raw, PutOptions, Txn, TxnOp, TxnOpResponse,
-    TxnResponse,
-};
 use tokio::time::Instant;
 
-use super::{Inner, PATIENCE, kv};
+use super::api::messages::{
+    Compare as RawCompare, CompareTarget, DeleteRangeRequest, PutRequest, RangeRequest, Request,
+    RequestOp, Response, TargetUnion, TxnRequest,
+};
+use super::{Inner, PATIENCE, revision_of};
 use crate::{Change, Compare, Error, Outcome, Transaction};
 
 /// The lease of the sequencers, in seconds. It is not kept: new sequencers come with a new one.
@@ -67,10 +67,10 @@ impl Sequencers {
         if let Some(sequencer) = self.pick() {
             return Ok(sequencer);
         }
-        let granted = inner.members.ask(PATIENCE, |mut client| async move {
-            client.lease_grant(LEASE_S, None).await
+        let granted = inner.members.ask(PATIENCE, |client| async move {
+            client.lease_grant(LEASE_S).await
         });
-        let lease = granted.await?.id();
+        let lease = granted.await?.id;
         *self.lock() = Some(Set {
             lease,
             since: Instant::now(),
@@ -146,70 +146,91 @@ pub(super) async fn commit(inner: &Inner, wanted: &Transaction) -> Result<Outcom
 
 async fn pass(inner: &Inner, sequencer: &Sequencer, wanted: &Transaction) -> Result<Passed, Error> {
     let txn = request(inner, sequencer, wanted);
-    let answer = inner.members.ask(PATIENCE, |client: Client| {
+    let answer = inner.members.ask(PATIENCE, |client| {
         let txn = txn.clone();
-        async move { send(client, txn).await }
+        async move { client.txn(txn).await }
     });
     let answer = answer.await?;
-    if answer.succeeded() {
-        let revision = answer.header().map_or(0, |header| header.revision());
-        return Ok(Passed::Done(Outcome::Applied(inner.revision(revision))));
+    if answer.succeeded {
+        let revision = inner.revision(revision_of(answer.header.as_ref()));
+        return Ok(Passed::Done(Outcome::Applied(revision)));
     }
-    let responses = answer.op_responses();
-    let Some(TxnOpResponse::Get(found)) = responses.first() else {
+    let first = answer.responses.into_iter().next();
+    let Some(Response::Range(found)) = first.and_then(|first| first.response) else {
         return Err(super::failure::other("a transaction without an answer"));
     };
-    Ok(match found.kvs().first() {
-        Some(mark) if mark.version() > sequencer.version => {
-            Passed::Done(Outcome::Applied(inner.revision(mark.mod_revision())))
+    Ok(match found.kvs.first() {
+        Some(mark) if mark.version > sequencer.version => {
+            Passed::Done(Outcome::Applied(inner.revision(mark.mod_revision)))
         }
         None if sequencer.version > 0 => Passed::NoSequencer,
         _ => Passed::Done(Outcome::Stale),
     })
 }
 
-async fn send(client: Client, txn: Txn) -> Result<TxnResponse, Raw> {
-    kv(&client).txn(txn).await
-}
-
-fn request(inner: &Inner, sequencer: &Sequencer, wanted: &Transaction) -> Txn {
+fn request(inner: &Inner, sequencer: &Sequencer, wanted: &Transaction) -> TxnRequest {
     let compares = wanted.compares.iter().map(|compare| match compare {
-        Compare::Absent(key) => RawCompare::mod_revision(inner.full(key), CompareOp::Equal, 0),
+        Compare::Absent(key) => is_at(inner.full(key), 0),
         // A key that does not exist has the revision 0, which must not count as known.
         Compare::Revision(key, revision) => {
             let raw = inner.raw(*revision);
-            let known = if raw == 0 { -1 } else { raw };
-            RawCompare::mod_revision(inner.full(key), CompareOp::Equal, known)
+            is_at(inner.full(key), if raw == 0 { -1 } else { raw })
         }
     });
-    let mut compares: Vec<RawCompare> = compares.collect();
-    let fresh = RawCompare::version(sequencer.key.as_str(), CompareOp::Equal, sequencer.version);
-    compares.push(fresh);
-    let leased = |lease: i64| PutOptions::new().with_lease(lease);
+    let fresh = RawCompare {
+        target: CompareTarget::Version.into(),
+        key: sequencer.key.clone().into(),
+        target_union: Some(TargetUnion::Version(sequencer.version)),
+    };
     let changes = wanted.changes.iter().map(|change| match change {
         Change::Put { key, value, lease } => {
-            let options = lease.map(|lease| leased(lease.0.cast_signed()));
-            TxnOp::put(inner.full(key), value.as_str(), options)
+            let lease = lease.map_or(0, |lease| lease.0.cast_signed());
+            put(inner.full(key), value, lease)
         }
-        Change::Delete { key } => TxnOp::delete(inner.full(key), None),
+        Change::Delete { key } => Request::DeleteRange(DeleteRangeRequest {
+            key: inner.full(key).into(),
+        }),
     });
-    let mut changes: Vec<TxnOp> = changes.collect();
-    changes.push(TxnOp::put(
-        sequencer.key.as_str(),
-        "",
-        Some(leased(sequencer.lease)),
-    ));
-    let look = TxnOp::get(sequencer.key.as_str(), None);
-    Txn::new().when(compares).and_then(changes).or_else([look])
+    let mark = put(sequencer.key.clone(), "", sequencer.lease);
+    let look = Request::Range(RangeRequest::key(sequencer.key.clone()));
+    TxnRequest {
+        compare: compares.chain([fresh]).collect(),
+        success: changes.chain([mark]).map(op).collect(),
+        failure: vec![op(look)],
+    }
+}
+
+/// The condition that a key was written last at this revision.
+fn is_at(key: String, revision: i64) -> RawCompare {
+    RawCompare {
+        target: CompareTarget::ModRevision.into(),
+        key: key.into(),
+        target_union: Some(TargetUnion::ModRevision(revision)),
+    }
+}
+
+/// A lease of 0 is none.
+fn put(key: String, value: &str, lease: i64) -> Request {
+    Request::Put(PutRequest {
+        key: key.into(),
+        value: value.into(),
+        lease,
+    })
+}
+
+fn op(request: Request) -> RequestOp {
+    RequestOp {
+        request: Some(request),
+    }
 }
 
 async fn sequencer_is_lost(inner: &Inner, sequencer: &Sequencer) -> Result<bool, Error> {
     let lease = sequencer.lease;
-    let asked = inner.members.ask(PATIENCE, |mut client| async move {
-        client.lease_time_to_live(lease, None).await
+    let asked = inner.members.ask(PATIENCE, |client| async move {
+        client.lease_time_to_live(lease).await
     });
     match asked.await {
-        Ok(answer) => Ok(answer.ttl() <= 0),
+        Ok(answer) => Ok(answer.ttl <= 0),
         Err(Error::LeaseLost) => Ok(true),
         Err(error) => Err(error),
     }

@@ -9,11 +9,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::api::messages::{EventType, RangeRequest, WatchCreateRequest, WatchResponse, prefix_end};
+use super::api::{Failure, WatchStream};
 use super::failure::{self, Verdict};
-use super::{ANSWER_BYTES_MAX, Inner, PATIENCE, kv, lease_of, value};
+use super::{Inner, PATIENCE, lease_of, revision_of, value};
 use crate::{Answer, Change, Error, Update, Watch};
 
 /// After this long without a word the member is asked for one.
@@ -87,13 +88,12 @@ impl EtcdWatch {
             Ok(client) => client,
             Err(missed) => return missed.map(|_| None),
         };
-        let options = WatchOptions::new()
-            .with_prefix()
-            .with_start_revision(self.inner.raw(self.after.saturating_add(1)));
-        let watch = client.watch_client();
-        let mut watch = watch.max_decoding_message_size(ANSWER_BYTES_MAX);
-        let opened = watch.watch(self.prefix.as_str(), Some(options)).await;
-        let mut stream = match opened {
+        let create = WatchCreateRequest {
+            key: self.prefix.clone().into(),
+            range_end: prefix_end(self.prefix.as_bytes()),
+            start_revision: self.inner.raw(self.after.saturating_add(1)),
+        };
+        let mut stream = match client.watch(create).await {
             Ok(stream) => stream,
             Err(error) => return self.give_up(member, &error).await.map(|()| None),
         };
@@ -103,12 +103,11 @@ impl EtcdWatch {
             Err(error) => return self.give_up(member, &error).await.map(|()| None),
         };
         self.check_cancelled(&first)?;
-        let reached = first.header().map_or(0, |header| header.revision());
-        let reached = self.inner.revision(reached);
+        let reached = self.inner.revision(revision_of(first.header.as_ref()));
         if reached < self.after {
             self.check_put_back().await?;
         }
-        Ok((!first.canceled()).then(|| Open {
+        Ok((!first.canceled).then(|| Open {
             stream,
             member,
             patience: Instant::now() + QUIET,
@@ -117,7 +116,7 @@ impl EtcdWatch {
     }
 
     /// What the error of a watch means; `Ok` when another member, or a new connection, may do.
-    async fn give_up(&self, member: usize, error: &etcd_client::Error) -> Result<(), Error> {
+    async fn give_up(&self, member: usize, error: &Failure) -> Result<(), Error> {
         match failure::judge(error) {
             Verdict::Refused(error) => Err(error),
             Verdict::Reconnect(_) => {
@@ -129,10 +128,10 @@ impl EtcdWatch {
     }
 
     fn check_cancelled(&self, response: &WatchResponse) -> Result<(), Error> {
-        if response.compact_revision() > 0 {
+        if response.compact_revision > 0 {
             return Err(Error::Gap);
         }
-        if response.canceled() && response.cancel_reason().contains("permission denied") {
+        if response.canceled && response.cancel_reason.contains("permission denied") {
             return Err(Error::Credentials("permission denied".to_owned()));
         }
         Ok(())
@@ -143,10 +142,9 @@ impl EtcdWatch {
     async fn check_put_back(&self) -> Result<(), Error> {
         let key = self.prefix.as_str();
         let read = self.inner.members.ask(PATIENCE, |client| async move {
-            kv(&client).get(key, None).await
+            client.range(RangeRequest::key(key)).await
         });
-        let newest = read.await?;
-        let newest = newest.header().map_or(0, |header| header.revision());
+        let newest = revision_of(read.await?.header.as_ref());
         if self.inner.revision(newest) < self.after {
             return Err(Error::Gap);
         }
@@ -156,11 +154,11 @@ impl EtcdWatch {
     /// Takes a response apart: one update per revision.
     fn take(&mut self, response: &WatchResponse) -> Result<(), Error> {
         self.check_cancelled(response)?;
-        for event in response.events() {
-            let Some(found) = event.kv() else { continue };
-            let revision = self.inner.revision(found.mod_revision());
-            let key = self.inner.own(found.key())?.to_owned();
-            let change = match event.event_type() {
+        for event in &response.events {
+            let Some(found) = &event.kv else { continue };
+            let revision = self.inner.revision(found.mod_revision);
+            let key = self.inner.own(&found.key)?.to_owned();
+            let change = match event.r#type() {
                 EventType::Delete => Change::Delete { key },
                 EventType::Put => Change::Put {
                     key,
@@ -185,7 +183,7 @@ impl EtcdWatch {
 
 impl Open {
     /// The next response; `None` when the watch must be opened anew.
-    async fn hear(&mut self) -> Option<Result<WatchResponse, etcd_client::Error>> {
+    async fn hear(&mut self) -> Option<Result<WatchResponse, Failure>> {
         loop {
             match timeout_at(self.patience, self.stream.message()).await {
                 Ok(Ok(Some(response))) => {
@@ -200,7 +198,7 @@ impl Open {
                     // From now, since nobody may have listened for longer than a member may be quiet.
                     self.patience = Instant::now() + DEAF;
                     self.asked = true;
-                    if self.stream.request_progress().await.is_err() {
+                    if !self.stream.request_progress().await {
                         return None;
                     }
                 }
@@ -225,7 +223,7 @@ impl Watch for EtcdWatch {
                     Some(Ok(response)) => {
                         self.failures = 0;
                         self.take(&response)?;
-                        if response.canceled() {
+                        if response.canceled {
                             self.open = None;
                         }
                     }

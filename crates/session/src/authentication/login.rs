@@ -18,6 +18,7 @@ use mysql_wire::status::Status;
 
 use crate::authentication::offer::PASSED_ON;
 use crate::client::end::End;
+use crate::client::refuse::out_of_memory;
 use crate::client::sink::ReplySink;
 use crate::client::transport::compression;
 use crate::client::{Client, ReadError};
@@ -194,7 +195,7 @@ impl Client {
             ReadError::Closed => End::Quit,
             ReadError::Broken(_) => End::Gone,
             ReadError::Refused(error) => self.refuse_and_part(&error).await,
-            ReadError::NoMemory => self.refuse_and_part(&error::OUT_OF_MEMORY).await,
+            ReadError::NoMemory(full) => self.refuse_and_part(&out_of_memory(full)).await,
         }
     }
 

@@ -13,6 +13,7 @@ use ::auth::secrets::BackendCredential;
 use ::auth::verifiers::Unverified;
 use backend::{Credential, Entitlement, Profile, Secret};
 use farm::{Account, Accounts, AuthPlugin, TlsFacts};
+use memory::Budget;
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use reactor::Closer;
@@ -39,7 +40,7 @@ pub struct Admitted {
     /// By which it was admitted, or looked at last.
     accounts: Arc<Accounts>,
     /// Its place among the clients of its account; given up when dropped.
-    _account_place: AccountPlace,
+    account_place: AccountPlace,
 }
 
 /// How somebody who was admitted stands now.
@@ -54,6 +55,11 @@ pub enum Standing {
 }
 
 impl Admitted {
+    /// What is kept for it is taken from this, which the clients of its account share.
+    pub fn memory(&self) -> &Arc<Budget> {
+        self.account_place.memory()
+    }
+
     /// Looks at the accounts as they are known now. What a server would leave to a session that is there ends
     /// here with the account.
     pub fn look_again(&mut self, core: &Core) -> Standing {
@@ -180,7 +186,7 @@ impl Core {
                 admin: account.admin,
                 accounts: Arc::clone(accounts),
                 profile: self.profile_of(accounts, account, way, login),
-                _account_place: account_place,
+                account_place,
             }),
             Err(why) => denied(&why),
         }

@@ -59,7 +59,7 @@ pub enum ReadError {
     Refused(ClientError),
     /// There was no memory for the command. It has been read to its end, its first bytes stand for it,
     /// and the client can go on when it has been told.
-    NoMemory,
+    NoMemory(Full),
 }
 
 /// A connected client.
@@ -143,9 +143,21 @@ impl Client {
         }
     }
 
-    /// It has logged in: its packets may be so long from now on.
-    pub(crate) fn admit(&mut self, bytes_max: usize) {
+    /// It has logged in: its packets may be so long from now on, and count for its account.
+    pub(crate) fn admit(&mut self, bytes_max: usize, memory: &Arc<Budget>) {
         self.bytes_max = bytes_max;
+        self.move_to(memory);
+    }
+
+    /// What is kept for it counts for the account with this budget from now on.
+    pub(crate) fn move_to(&mut self, memory: &Arc<Budget>) {
+        self.reservation.move_to(memory);
+        self.sock.move_to(memory);
+    }
+
+    /// The budget that what is kept for it is taken from.
+    pub(crate) fn memory(&self) -> &Arc<Budget> {
+        self.reservation.budget()
     }
 
     /// The connection, for its address, its closer, and what it knows of TLS.
@@ -192,7 +204,10 @@ impl Client {
             };
             while self.inbox.len() < needed {
                 match self.fill(needed, way.end > 0).await {
-                    Err(ReadError::NoMemory) => return self.skip(way).await,
+                    Err(ReadError::NoMemory(full)) => {
+                        self.skip(way).await?;
+                        return Err(ReadError::NoMemory(full));
+                    }
                     filled => filled?,
                 }
             }
@@ -243,7 +258,7 @@ impl Client {
         frame.append(&mut self.inbox);
         self.inbox = frame;
         self.sequence = way.expected;
-        Err(ReadError::NoMemory)
+        Ok(())
     }
 
     /// Goes on to the next command when the whole of it has come and it fits one packet; its first
@@ -311,7 +326,7 @@ impl Client {
         }
         if self.inbox.capacity() - self.inbox.len() < room {
             let covered = self.reservation.cover(self.inbox.len() + room);
-            covered.map_err(|Full| ReadError::NoMemory)?;
+            covered.map_err(ReadError::NoMemory)?;
             self.inbox.reserve_exact(room);
         }
         self.receive_more(inside).await
@@ -343,7 +358,9 @@ impl Client {
                 Err(ReadError::Closed)
             }
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
-                Err(ReadError::Refused(error::OUT_OF_MEMORY))
+                let full = error.get_ref().and_then(|it| it.downcast_ref());
+                let full = full.copied().unwrap_or(Full::Process);
+                Err(ReadError::Refused(refuse::out_of_memory(full)))
             }
             Err(error) => Err(match PackError::of(&error) {
                 Some(PackError::OutOfOrder { .. }) => {

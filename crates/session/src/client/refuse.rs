@@ -2,7 +2,8 @@
 //! for the client's command, or when there was no memory for the command.
 
 use backend::{ConnectionError, PoolError, Target};
-use farm::error;
+use farm::{ClientError, error};
+use memory::Full;
 use mysql_wire::command::Command;
 
 use crate::client::Client;
@@ -77,19 +78,28 @@ impl Client {
     }
 }
 
+/// The error of a limit that was reached.
+pub(crate) fn out_of_memory(full: Full) -> ClientError {
+    match full {
+        Full::Process => error::OUT_OF_MEMORY,
+        Full::Account => error::USER_OUT_OF_MEMORY,
+    }
+}
+
 /// Answers a command that there was no memory for. The client's transaction stays as it is.
 pub(crate) async fn refuse_command(
     client: &mut Client,
     prepared: &mut PreparedStatements,
+    full: Full,
 ) -> Result<(), End> {
     let command = client.payload().first().copied();
     if command != Some(Command::StmtSendLongData as u8) {
-        return client.error(&error::OUT_OF_MEMORY, &[]).await;
+        return client.error(&out_of_memory(full), &[]).await;
     }
     // It has no reply: the EXECUTE says it.
     let id = statements::named_statement(client, prepared);
     if let Some(statement) = prepared.statements.get_mut(&id) {
-        statement.starved = true;
+        statement.starved = Some(full);
     }
     Ok(())
 }

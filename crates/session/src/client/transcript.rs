@@ -1,10 +1,11 @@
 //! Answers that nobody is sent: kept whole for whoever runs a statement of Heddle's own.
 
-use farm::error;
 use memory::{Full, Purpose, Reservation, STEP_BYTES};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
+
+use crate::client::refuse::out_of_memory;
 
 /// More bytes than this are not kept.
 pub(crate) const BYTES_MAX: usize = 64 << 20;
@@ -39,15 +40,15 @@ impl Transcript {
         if then > STEP_BYTES {
             let fresh = || budget.another(Purpose::Results);
             let reservation = self.reservation.get_or_insert_with(fresh);
-            if reservation.cover(then) == Err(Full) {
-                return self.fail(capabilities);
+            if let Err(full) = reservation.cover(then) {
+                return self.fail(full, capabilities);
             }
         }
         self.bytes.extend_from_slice(part);
     }
 
-    fn fail(&mut self, capabilities: Capabilities) {
-        let row = &error::OUT_OF_MEMORY;
+    fn fail(&mut self, full: Full, capabilities: Capabilities) {
+        let row = &out_of_memory(full);
         let mut sqlstate = [b' '; 5];
         sqlstate.copy_from_slice(row.sqlstate.as_bytes());
         let told = ErrPacket {
@@ -69,6 +70,7 @@ impl Transcript {
 mod tests {
     use std::sync::Arc;
 
+    use farm::error;
     use memory::Budget;
 
     use super::*;

@@ -44,7 +44,7 @@ impl Session {
             statement.astray = true;
             return Ok(());
         }
-        if statement.broken || statement.starved {
+        if statement.broken || statement.starved.is_some() {
             // A part is lost already: what follows it must not pass for the whole.
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl Session {
         };
         let at_server = statement.cursor || statement.long_data;
         (statement.cursor, statement.long_data) = (false, false);
-        (statement.broken, statement.astray, statement.starved) = (false, false, false);
+        (statement.broken, statement.astray, statement.starved) = (false, false, None);
         let key = statement.key.clone();
         let known = self.connections.current.held.as_mut().and_then(|held| {
             let known = held.lease.connection_mut().known(&key)?;

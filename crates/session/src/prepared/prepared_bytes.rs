@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farm::{ClientError, error};
-use memory::{Budget, Full, Purpose, Reservation};
+use memory::{Budget, Purpose, Reservation};
 
+use crate::client::refuse::out_of_memory;
 use crate::prepared::statements::Statement;
 
 /// The bytes of one session's statements.
@@ -35,10 +36,15 @@ impl PreparedBytes {
         }))
     }
 
+    /// From now on they count for the account with this budget, if it has room for them.
+    pub fn move_to(&self, memory: &Arc<Budget>) {
+        self.0.reservation.borrow_mut().move_to(memory);
+    }
+
     /// The portion of a statement with these texts.
     ///
     /// # Errors
-    /// The session would have more than `bytes_max`, or all clients more than the ceiling.
+    /// The session would have more than `bytes_max`, or all clients or those of the account more than their ceiling.
     pub fn take(&self, texts: [&[u8]; 2], bytes_max: usize) -> Result<Portion, ClientError> {
         // The type of a parameter takes two bytes.
         let of_text = |text: &[u8]| text.len() + 2 * text.iter().filter(|it| **it == b'?').count();
@@ -49,7 +55,7 @@ impl PreparedBytes {
             return Err(error::STATEMENTS_TOO_LARGE);
         }
         let covered = self.0.reservation.borrow_mut().cover(then);
-        covered.map_err(|Full| error::OUT_OF_MEMORY)?;
+        covered.map_err(out_of_memory)?;
         self.0.bytes.set(then);
         Ok(Portion {
             total: self.0.clone(),

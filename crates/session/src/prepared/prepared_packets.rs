@@ -72,7 +72,7 @@ pub(crate) fn execution(
 pub(crate) fn executable(client: &Client, prepared: &PreparedStatements) -> Option<(u32, Shape)> {
     let id = statements::named_statement(client, prepared);
     let statement = prepared.statements.get(&id)?;
-    let lost = statement.broken || statement.astray || statement.starved;
+    let lost = statement.broken || statement.astray || statement.starved.is_some();
     let tied = lost || statement.long_data || statement.cursor;
     (!tied).then_some((id, statement.shape))
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use backend::{Connection, ConnectionError, Prepared, SessionState, Text};
 use farm::error;
+use memory::Full;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{self};
 use mysql_wire::reply::EofPacket;
@@ -20,6 +21,7 @@ use sqltext::{Class, Dialect, Facts, Slot, Verb};
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::refuse::out_of_memory;
 use crate::client::sink::ReplySink;
 use crate::consistency::promises::Promises;
 use crate::consistency::write_tags;
@@ -63,7 +65,7 @@ pub(crate) struct Statement {
     /// Long data came for a parameter that is not there: EXECUTE says so until the next RESET.
     pub(crate) astray: bool,
     /// Long data came that there was no memory for: the next EXECUTE says so and does not run.
-    pub(crate) starved: bool,
+    pub(crate) starved: Option<Full>,
     /// What it takes of the session's bytes.
     pub(crate) _portion: Portion,
 }
@@ -92,7 +94,7 @@ impl Statement {
             long_data: false,
             broken: false,
             astray: false,
-            starved: false,
+            starved: None,
             _portion: portion,
         }
     }
@@ -214,8 +216,8 @@ impl Session {
             let function = function(&self.variables, "mysqld_stmt_send_long_data");
             return self.client.error(&error::WRONG_ARGUMENTS, &[function]).await;
         }
-        if std::mem::take(&mut statement.starved) {
-            return self.client.error(&error::OUT_OF_MEMORY, &[]).await;
+        if let Some(full) = statement.starved.take() {
+            return self.client.error(&out_of_memory(full), &[]).await;
         }
         if std::mem::take(&mut statement.broken) {
             return self.client.error(&error::SESSION_LOST_PIN, &["long data"]).await;

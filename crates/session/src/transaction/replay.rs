@@ -88,7 +88,7 @@ impl Session {
         if log.bytes > self.core.settings().replay_bytes_max {
             log.refuse("it is longer than replay_bytes_max");
         }
-        log.cover(self.core.shared.live.memory());
+        log.cover(self.client.memory());
         self.connections.current.replay = Some(log);
     }
 

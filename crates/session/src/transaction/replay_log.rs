@@ -89,8 +89,10 @@ impl Log {
         }
         let fresh = || Reservation::new(memory, Purpose::Replay);
         let reservation = self.reservation.get_or_insert_with(fresh);
-        if reservation.cover(self.bytes) == Err(Full) {
-            self.refuse("memory_bytes_max was reached");
+        match reservation.cover(self.bytes) {
+            Ok(()) => (),
+            Err(Full::Process) => self.refuse("memory_bytes_max was reached"),
+            Err(Full::Account) => self.refuse("user_memory_bytes_max was reached"),
         }
     }
 }
