@@ -254,3 +254,21 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_release_is_asked_anew_and_refusals_are_counted_on() {
+        let own = ServersOwn::default();
+        own.note_refusal(NOT_TO_BE_SET, &["statement_id".into()]);
+        own.note_refusal(1231, &["sql_mode".into()]);
+        assert!(own.contains("statement_id") && !own.contains("sql_mode"));
+        *own.session_only.borrow_mut() = Some(["timestamp".into()].into_iter().collect());
+        let newer = own.of_another_release();
+        assert!(own.is_session_only("timestamp") && !newer.is_session_only("timestamp"));
+        assert!(!newer.contains("statement_id"));
+        assert_eq!((own.refused(), newer.refused()), (2, 2));
+    }
+}

@@ -48,6 +48,8 @@ pub fn classify(name: &str) -> Tracked {
         name if TRACKING.contains(&name) => Tracked::Ignored,
         // What was recorded stays on the connection.
         "profiling" => Tracked::Pins,
+        // What is written so has no GTID. MariaDB passes it for a setting with a global value.
+        "sql_log_bin" => Tracked::Pins,
         // MariaDB's settings of a replica's source that pass for the session's.
         "sql_slave_skip_counter" | "max_relay_log_size" => Tracked::Pins,
         _ => Tracked::State,
