@@ -89,7 +89,7 @@ impl Connection {
 
     /// After login: asks the server to report every change of state, makes the session READ ONLY
     /// where it must be, and learns the character sets that the handshake chose and the role. One
-    /// trip, and another one where the login set more.
+    /// trip, another one where the login set more, and one where nobody knows the server's variables.
     pub(crate) async fn prepare_session(
         &mut self,
         read_only: bool,
@@ -141,6 +141,7 @@ impl Connection {
             login = login.with_variable(ROLE, &role);
             self.shown = Shown::of(tracking_in(TextRow::new(row).skip(NAMES.len() + 8)));
         }
+        self.learn_variables().await?;
         self.login_sets_more = false;
         if sets_more {
             for (name, value) in self.ask_own_variables().await? {

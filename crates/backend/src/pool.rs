@@ -257,9 +257,14 @@ impl Pools {
     /// Takes note of what a server says now: it may be another release than before.
     fn note_seen(&self, server: ServerId, seen: &Seen) {
         let mut all = self.seen.borrow_mut();
-        if all.get(&server).is_none_or(|known| **known != *seen) {
-            all.insert(server, Rc::new(seen.clone()));
+        let known = all.get(&server);
+        if known.is_some_and(|known| **known == *seen) {
+            return;
         }
+        if let Some(own) = self.servers_own.borrow_mut().get_mut(&server) {
+            *own = Rc::new(own.of_another_release());
+        }
+        all.insert(server, Rc::new(seen.clone()));
     }
 
     /// What is known of this server's variables.
@@ -365,6 +370,7 @@ impl Pools {
             let mut connection =
                 login::open(&self.terms, target, pass.profile(), wanted.database()).await?;
             account::check(&mut connection, &pass).await?;
+            self.note_seen(target.server, &connection.seen);
             connection.servers_own = self.servers_own(target.server);
             if expired {
                 connection.condemn();
@@ -377,7 +383,6 @@ impl Pools {
             Ok(connection)
         };
         let mut connection = self.unless_cut(target, opening).await?;
-        self.note_seen(target.server, &connection.seen);
         connection.pass = Some(pass);
         connection.edition = edition;
         connection.defaults = defaults;

@@ -1,13 +1,17 @@
-//! Session variables that a server lets no session set: they say something of the connection or
-//! of a statement, and are no part of a session's state.
+//! Session variables that a server lets no session set, or no other connection have: they say something
+//! of the connection or of a statement, and are no part of a session's settings.
 //!
 //! No list of names knows them, for releases differ (MySQL reports `statement_id` with every reply from
-//! 8.0.19 on). So each server is asked: what it reports of a SELECT that assigns nothing changes by
-//! itself, and what it says to a SET of the value that it has just reported tells the others.
+//! 8.0.19 on, and has `original_commit_timestamp` from 8.0.1 on). So each server is asked: which variables
+//! have no global value, and which of them nobody sets; what it reports of a SELECT that assigns nothing
+//! changes by itself; and what it says to a SET of the value that it has just reported tells the others.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use farm::Engine;
 use mysql_wire::command::Command;
 use rustc_hash::FxHashSet;
 
@@ -17,23 +21,47 @@ use crate::state::{Assignment, READ_ONLY, SessionState, Tracked, classify};
 /// ER_INCORRECT_GLOBAL_LOCAL_VAR: «Variable 'statement_id' is a read only variable».
 const NOT_TO_BE_SET: u16 = 1238;
 
+/// The variables without a global value, and whether nobody sets them. MySQL does not tell that: what it
+/// reports of them by itself, and what it refuses, does.
+const MARIADB_SESSION_ONLY: &[u8] = b"SELECT LOWER(VARIABLE_NAME), READ_ONLY \
+    FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_SCOPE = 'SESSION ONLY' LIMIT 10000";
+const MYSQL_SESSION_ONLY: &[u8] = b"SELECT /*+ SET_VAR(sql_big_selects = ON) */ VARIABLE_NAME, 'NO' \
+    FROM (SELECT VARIABLE_NAME, 0 AS is_global FROM performance_schema.session_variables \
+          UNION ALL SELECT VARIABLE_NAME, 1 FROM performance_schema.global_variables) AS v \
+    GROUP BY VARIABLE_NAME HAVING SUM(is_global) = 0 LIMIT 10000";
+
 /// What a core has learnt of one server's variables.
 #[derive(Debug, Default)]
 pub(crate) struct ServersOwn {
     names: RefCell<FxHashSet<Box<str>>>,
     /// Those that it took again as it had reported them.
     settable: RefCell<FxHashSet<Box<str>>>,
-    /// Those that have no global value.
-    session_only: RefCell<FxHashSet<Box<str>>>,
+    /// Those that have no global value; `None` before the server was asked.
+    session_only: RefCell<Option<FxHashSet<Box<str>>>>,
+    /// Those that are NULL where the server reports an empty text.
+    nullable: RefCell<FxHashSet<Box<str>>>,
     /// How often it refused to set a variable as a session had it.
     refused: Cell<u64>,
 }
 
 impl ServersOwn {
+    /// The server is another release than before: all has to be learnt again.
+    pub fn of_another_release(&self) -> ServersOwn {
+        ServersOwn {
+            refused: self.refused.clone(),
+            ..ServersOwn::default()
+        }
+    }
+
     /// The server lets no session set this variable.
     fn contains(&self, name: &str) -> bool {
         let names = self.names.borrow();
         !names.is_empty() && names.contains(name)
+    }
+
+    fn is_session_only(&self, name: &str) -> bool {
+        let names = self.session_only.borrow();
+        names.as_ref().is_some_and(|names| names.contains(name))
     }
 
     /// Takes note of a variable that changed without a SET.
@@ -46,21 +74,21 @@ impl ServersOwn {
         self.refused.get()
     }
 
-    fn note_refusal(&self, number: u16, names: &[std::sync::Arc<str>]) {
+    fn note_refusal(&self, number: u16, names: &[Arc<str>]) {
         self.refused.set(self.refused.get() + 1);
         if number == NOT_TO_BE_SET {
             names.iter().for_each(|name| self.note(name));
         }
     }
 
-    /// Has variables without a global value go back to their default.
+    /// Has variables be NULL that are known to be that where they seem empty.
     fn spell(&self, assignments: &mut [Assignment]) {
-        let known = self.session_only.borrow();
+        let known = self.nullable.borrow();
         for one in assignments.iter_mut().filter(|_| !known.is_empty()) {
             if known.contains(&*one.names[0])
-                && let Some(other) = one.without_global()
+                && let Some(null) = one.to_null()
             {
-                *one = other;
+                *one = null;
             }
         }
     }
@@ -80,12 +108,24 @@ impl ServersOwn {
     }
 }
 
+/// The server keeps what another session has set.
+fn left_behind() -> ConnectionError {
+    ConnectionError::Broken {
+        operation: "undoing what another session has set",
+        source: io::Error::other("the server refuses it"),
+    }
+}
+
 impl Connection {
-    /// How a session variable that this server reports is treated.
+    /// How a session variable that this server reports is treated. One without a global value is of
+    /// the connection or of a statement: the session stays.
     pub fn classify(&self, name: &str) -> Tracked {
-        match self.servers_own.contains(name) {
-            true => Tracked::Ignored,
-            false => classify(name),
+        if self.servers_own.contains(name) {
+            return Tracked::Ignored;
+        }
+        match classify(name) {
+            Tracked::State if self.servers_own.is_session_only(name) => Tracked::Pins,
+            tracked => tracked,
         }
     }
 
@@ -94,14 +134,35 @@ impl Connection {
         self.servers_own.settable.borrow().contains(name)
     }
 
+    /// Asks the server what it says of its variables, where nobody of this core has.
+    pub(crate) async fn learn_variables(&mut self) -> Result<(), ConnectionError> {
+        if self.servers_own.session_only.borrow().is_some() {
+            return Ok(());
+        }
+        let ask = match self.engine() {
+            Engine::MariaDb => MARIADB_SESSION_ONLY,
+            Engine::MySql => MYSQL_SESSION_ONLY,
+        };
+        let mut session_only = FxHashSet::default();
+        for row in self.ask_all(ask).await? {
+            let [name, read_only] = &row[..] else {
+                continue;
+            };
+            let name = String::from_utf8_lossy(name);
+            match &read_only[..] {
+                b"YES" => self.servers_own.note(&name),
+                _ => drop(session_only.insert((*name).into())),
+            }
+        }
+        *self.servers_own.session_only.borrow_mut() = Some(session_only);
+        Ok(())
+    }
+
     /// Sets a variable to the value that the server has just reported of it. False: it cannot be
     /// brought to another connection.
     pub async fn try_to_set(&mut self, name: &str, value: &[u8]) -> Result<bool, ConnectionError> {
-        let Some(set) = Assignment::statement(&[Assignment::one(name, Some(value))]) else {
-            return Ok(true);
-        };
-        match self.run(&[(Command::Query, &set)]).await {
-            Ok(_) => {
+        match self.assign(&Assignment::one(name, Some(value))).await {
+            Ok(()) => {
                 let mut settable = self.servers_own.settable.borrow_mut();
                 settable.insert(name.into());
                 Ok(true)
@@ -119,24 +180,25 @@ impl Connection {
         self.servers_own.strip(wanted)
     }
 
-    /// Makes one assignment.
+    /// Makes one assignment. An empty text that the server refuses stands for NULL.
     async fn assign(&mut self, one: &Assignment) -> Result<(), ConnectionError> {
         let set = Assignment::statement(std::slice::from_ref(one)).unwrap_or_default();
         let done = self.run(&[(Command::Query, &set)]).await;
-        match (done, one.without_global()) {
-            (Err(ConnectionError::Refused { .. }), Some(other)) => {
-                let set = Assignment::statement(std::slice::from_ref(&other)).unwrap_or_default();
+        match (done, one.to_null()) {
+            (Err(ConnectionError::Refused { .. }), Some(null)) => {
+                let set = Assignment::statement(std::slice::from_ref(&null)).unwrap_or_default();
                 self.run(&[(Command::Query, &set)]).await?;
-                let mut session_only = self.servers_own.session_only.borrow_mut();
-                session_only.insert((*one.names[0]).into());
+                let mut nullable = self.servers_own.nullable.borrow_mut();
+                nullable.insert((*one.names[0]).into());
                 Ok(())
             }
             (done, _) => done.map(drop),
         }
     }
 
-    /// Makes the variables those of `wanted`. What the server refuses stays as it is here; on a
-    /// connection that Heddle made READ ONLY that is an error, for another server may do better.
+    /// Makes the variables those of `wanted`. What the server refuses stays as it was at the login; on
+    /// a connection that Heddle made READ ONLY that is an error, for another server may do better.
+    /// Where another session's value would stay, the connection is of no use any more.
     pub(crate) async fn become_variables(
         &mut self,
         wanted: &Rc<SessionState>,
@@ -157,17 +219,32 @@ impl Connection {
             Err(ConnectionError::Refused { .. }) => {}
             Err(error) => return Err(error),
         }
+        self.become_one_by_one(wanted, assignments).await
+    }
+
+    async fn become_one_by_one(
+        &mut self,
+        wanted: &SessionState,
+        assignments: Vec<Assignment>,
+    ) -> Result<(), ConnectionError> {
         let (mut state, mut refused) = ((*self.state).clone(), Vec::new());
         for one in assignments {
-            match self.assign(&one).await {
-                Ok(_) => state = state.taking(wanted, &one.names),
-                Err(ConnectionError::Refused { number, .. }) => {
-                    self.servers_own.note_refusal(number, &one.names);
-                    if number != NOT_TO_BE_SET {
-                        refused.extend(one.names);
-                    }
+            let number = match self.assign(&one).await {
+                Ok(()) => {
+                    state = state.taking(wanted, &one.names);
+                    continue;
                 }
+                Err(ConnectionError::Refused { number, .. }) => number,
                 Err(error) => return Err(error),
+            };
+            let others = |name: &Arc<str>| self.state.variable(name).is_some();
+            if number != NOT_TO_BE_SET && one.names.iter().any(others) {
+                return Err(left_behind());
+            }
+            self.servers_own.note_refusal(number, &one.names);
+            match number {
+                NOT_TO_BE_SET => state = state.without_variables(&one.names),
+                _ => refused.extend(one.names),
             }
         }
         self.set_state(Rc::new(state));
@@ -175,5 +252,23 @@ impl Connection {
             true => Err(ConnectionError::Variables { names: refused }),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_release_is_asked_anew_and_refusals_are_counted_on() {
+        let own = ServersOwn::default();
+        own.note_refusal(NOT_TO_BE_SET, &["statement_id".into()]);
+        own.note_refusal(1231, &["sql_mode".into()]);
+        assert!(own.contains("statement_id") && !own.contains("sql_mode"));
+        *own.session_only.borrow_mut() = Some(["timestamp".into()].into_iter().collect());
+        let newer = own.of_another_release();
+        assert!(own.is_session_only("timestamp") && !newer.is_session_only("timestamp"));
+        assert!(!newer.contains("statement_id"));
+        assert_eq!((own.refused(), newer.refused()), (2, 2));
     }
 }

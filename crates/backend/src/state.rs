@@ -35,18 +35,21 @@ pub enum Tracked {
     Pins,
 }
 
-/// Variables that are not state. `Pins`: their value cannot be set elsewhere with the same effect,
-/// or setting them changes what Heddle itself relies on.
+/// How a session variable is treated by its name alone: what it does is said here, for no server tells
+/// it. [`Connection::classify`](crate::Connection::classify) knows besides what the connection's server
+/// says of its variables.
 pub fn classify(name: &str) -> Tracked {
     match name {
-        "last_gtid" | "last_insert_id" | "identity" | "warning_count" | "error_count"
-        | "in_transaction" | "skip_replication" => Tracked::Ignored,
+        // Heddle reads and moves these itself.
+        "last_gtid" | "last_insert_id" | "identity" => Tracked::Ignored,
+        // MariaDB 11 reports it when another switch is set, which shares its storage.
+        "skip_replication" => Tracked::Ignored,
         // Heddle's own on every connection; what the client asked for its session keeps.
         name if TRACKING.contains(&name) => Tracked::Ignored,
-        "timestamp" | "insert_id" | "rand_seed1" | "rand_seed2" | "pseudo_thread_id"
-        | "pseudo_slave_mode" | "gtid_next" | "gtid_seq_no" | "sql_log_bin" | "profiling" => {
-            Tracked::Pins
-        }
+        // What was recorded stays on the connection.
+        "profiling" => Tracked::Pins,
+        // What is written so has no GTID. MariaDB passes it for a setting with a global value.
+        "sql_log_bin" => Tracked::Pins,
         // MariaDB's settings of a replica's source that pass for the session's.
         "sql_slave_skip_counter" | "max_relay_log_size" => Tracked::Pins,
         _ => Tracked::State,
@@ -265,20 +268,20 @@ pub(crate) struct Assignment {
     /// The variables that it sets.
     pub names: Vec<Arc<str>>,
     text: Vec<u8>,
-    /// To the value that a login takes over.
-    to_global: bool,
+    /// To an empty text.
+    empty: bool,
 }
 
 impl Assignment {
     fn names(charset: &[u8], collation: &[u8]) -> Assignment {
         let mut text = b"NAMES ".to_vec();
-        put_value(&mut text, "", charset);
+        put_value(&mut text, charset);
         text.extend_from_slice(b" COLLATE ");
-        put_value(&mut text, "", collation);
+        put_value(&mut text, collation);
         Assignment {
             names: NAMES.map(Arc::from).to_vec(),
             text,
-            to_global: false,
+            empty: false,
         }
     }
 
@@ -288,23 +291,23 @@ impl Assignment {
     pub fn one(name: &str, value: Option<&[u8]>) -> Assignment {
         let mut text = format!("SESSION {name} = ").into_bytes();
         match value {
-            Some(value) => put_value(&mut text, name, value),
+            Some(value) => put_value(&mut text, value),
             None => text.extend_from_slice(format!("@@GLOBAL.{name}").as_bytes()),
         }
         Assignment {
             names: vec![name.into()],
             text,
-            to_global: value.is_none(),
+            empty: value.is_some_and(<[u8]>::is_empty),
         }
     }
 
-    /// The same of a variable that only sessions have.
-    pub fn without_global(&self) -> Option<Assignment> {
-        let name = self.names.first().filter(|_| self.to_global)?;
+    /// The same of a variable that is NULL: servers report NULL and an empty text alike.
+    pub fn to_null(&self) -> Option<Assignment> {
+        let name = self.names.first().filter(|_| self.empty)?;
         Some(Assignment {
             names: self.names.clone(),
-            text: format!("SESSION {name} = DEFAULT").into_bytes(),
-            to_global: false,
+            text: format!("SESSION {name} = NULL").into_bytes(),
+            empty: false,
         })
     }
 
@@ -324,24 +327,10 @@ impl Hash for Hashed<'_> {
     }
 }
 
-/// Variables that may be NULL, besides character sets. Servers report an empty value for it, which these
-/// never have.
-const NULLABLE: [&str; 4] = [
-    "default_tmp_storage_engine",
-    "enforce_storage_engine",
-    "innodb_ft_user_stopword_table",
-    "innodb_tmpdir",
-];
-
 /// Writes a value so that SET takes it: numbers bare (both engines refuse them quoted), everything
-/// else as a string; what is reported for NULL as that. A string with a backslash or with letters beyond
-/// ASCII is written as its bytes: what quoted it would be depends on `sql_mode` and on the character set,
-/// which the same SET may change.
-fn put_value(text: &mut Vec<u8>, name: &str, value: &[u8]) {
-    if value.is_empty() && (name.starts_with("character_set_") || NULLABLE.contains(&name)) {
-        text.extend_from_slice(b"NULL");
-        return;
-    }
+/// else as a string. A string with a backslash or with letters beyond ASCII is written as its bytes: what
+/// quoted it would be depends on `sql_mode` and on the character set, which the same SET may change.
+fn put_value(text: &mut Vec<u8>, value: &[u8]) {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     let number = !digits.is_empty()
         && digits.iter().all(|b| b.is_ascii_digit() || *b == b'.')
@@ -393,8 +382,15 @@ mod tests {
         let null = fresh.with_variable("innodb_tmpdir", b"");
         assert_eq!(
             text(&fresh, &null, &login).as_deref(),
-            Some("SET SESSION innodb_tmpdir = NULL")
+            Some("SET SESSION innodb_tmpdir = ''")
         );
+        let other = Assignment::one("innodb_tmpdir", Some(b"")).to_null();
+        let other = other.and_then(|it| Assignment::statement(&[it]));
+        assert_eq!(
+            other.as_deref(),
+            Some(&b"SET SESSION innodb_tmpdir = NULL"[..])
+        );
+        assert!(Assignment::one("innodb_tmpdir", None).to_null().is_none());
         let odd = fresh.with_variable("innodb_tmpdir", "/t/a\\b'ü".as_bytes());
         assert_eq!(
             text(&fresh, &odd, &login).as_deref(),
@@ -407,7 +403,7 @@ mod tests {
         assert_eq!(
             text(&fresh, &wanted, &login).as_deref(),
             Some(
-                "SET SESSION character_set_results = NULL, SESSION max_join_size = 100, \
+                "SET SESSION character_set_results = '', SESSION max_join_size = 100, \
                  SESSION sql_mode = 'ANSI_QUOTES'"
             )
         );
@@ -454,7 +450,7 @@ mod tests {
         let raw = fresh.with_variable("character_set_results", b"");
         assert_eq!(
             text(&fresh, &raw, &login).as_deref(),
-            Some("SET SESSION character_set_results = NULL")
+            Some("SET SESSION character_set_results = ''")
         );
     }
 

@@ -59,6 +59,15 @@ impl Release {
         }
     }
 
+    /// The flags by which a farm of this release takes transactions over groups: MySQL 8.0.12 is older than
+    /// MySQL's safe XA. For tests in which no server dies.
+    pub fn xa_flags(self) -> &'static [&'static str] {
+        match self {
+            Release::MySql80 => &["--set", "allow_unsafe_xa=on"],
+            _ => &[],
+        }
+    }
+
     /// The executable; the error says why this machine does not have it.
     pub fn binary(self) -> Result<Binary, String> {
         let fetched = |engine, artifact: &Artifact| {
@@ -83,6 +92,25 @@ impl Release {
             }
         }
     }
+}
+
+/// Makes two tests of each function that takes a [`Release`]: `NAME::on_mariadb` with the one that is
+/// installed, and `NAME::on_mysql` with the newest MySQL of the machine.
+#[macro_export]
+macro_rules! on_both_engines {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn on_mariadb() {
+                super::$name($crate::Release::Installed);
+            }
+
+            #[test]
+            fn on_mysql() {
+                super::$name($crate::Release::newest_mysql());
+            }
+        }
+    )+};
 }
 
 /// A running server; killed when dropped.

@@ -21,11 +21,15 @@ pub struct Two {
 }
 
 impl Two {
-    /// One for each engine that can be had.
+    /// One for each engine that can be had; of MySQL the newest that the machine has.
     pub fn farms() -> Vec<Two> {
-        let releases = [Release::Installed, Release::MySql80];
-        let stages = releases.into_iter().filter_map(Stage::start_with);
-        stages.map(Two::new).collect()
+        let releases = [Release::Installed, Release::newest_mysql()];
+        releases.into_iter().filter_map(Two::start).collect()
+    }
+
+    /// One of this release.
+    pub fn start(release: Release) -> Option<Two> {
+        Stage::start_with(release).map(Two::new)
     }
 
     fn new(stage: Stage) -> Two {
@@ -38,10 +42,11 @@ impl Two {
             ));
             client.run("CREATE DATABASE both_of_them");
         }
-        // The MySQL that is installed may be older than its safe XA.
         let rules = Arc::<Rulebook>::default();
+        // 8.0.12 is older than MySQL's safe XA.
+        let unsafe_xa = stage.release == Release::MySql80;
         let door = stage.door_with(|tuning| {
-            tuning.settings.dist_txns.unsafe_xa = true;
+            tuning.settings.dist_txns.unsafe_xa = unsafe_xa;
             tuning.rules = Arc::clone(&rules);
         });
         door.spread();

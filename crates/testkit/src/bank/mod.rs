@@ -80,10 +80,7 @@ impl Bank {
         let replicas_text = replicas.to_string();
         let mut flags = vec!["--groups", "3", "--replicas", &replicas_text];
         flags.extend(["--set", "cross_lock_wait_ms=1000"]);
-        if release == Release::MySql80 {
-            // Older than what Heddle takes otherwise: only routers are killed there.
-            flags.extend(["--set", "allow_unsafe_xa=on"]);
-        }
+        flags.extend(release.xa_flags());
         let farm = Farm::start_on(release, &flags)?;
         let bank = Bank {
             farm,

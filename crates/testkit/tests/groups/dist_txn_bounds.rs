@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farm::dist_txn::Atomic;
 use routing::rules::{Rules, UserDefaults};
-use testkit::{Client, Two, wait_until};
+use testkit::{Client, Release, Two, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -127,7 +127,8 @@ fn tables_without_transactions_leave_nothing_prepared() {
 /// Servers that forget prepared transactions in a crash are no second group, unless told so.
 #[test]
 fn servers_without_safe_xa_are_named() {
-    for two in Two::farms() {
+    let old = Two::start(Release::MySql80);
+    for two in Two::farms().into_iter().chain(old) {
         two.door
             .tune(|live| live.settings.dist_txns.unsafe_xa = false);
         let mut client = two.client();

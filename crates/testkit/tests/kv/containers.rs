@@ -6,19 +6,18 @@ use std::time::{Duration, Instant};
 
 use testkit::linear::{Act, Event, check};
 use testkit::raw::{Raw, show};
-use testkit::{Client, Farm, wait_until};
+use testkit::{Client, Farm, Release, wait_until};
 
 /// On a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn farm(flags: &[&str]) -> Option<Farm> {
-    Farm::start(&[&["--replicas", "0"], flags].concat())
+fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
+    Farm::start_on(release, &[&["--replicas", "0"], flags].concat())
 }
 
 /// What a migration from the plugin finds: its configuration tables as they were shipped.
-#[test]
-fn containers_of_the_plugin_are_read_where_they_stand() {
-    let Some(farm) = farm(&["--set", "accounts_interval_ms=100"]) else {
+fn containers_of_the_plugin_are_read_where_they_stand(release: Release) {
+    let Some(farm) = farm(release, &["--set", "accounts_interval_ms=100"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -95,9 +94,8 @@ fn with_options(farm: &Farm) -> Client {
 }
 
 /// The plugin's options beside the containers: the delimiter behind a name, and the policies of the first row.
-#[test]
-fn options_and_policies_of_the_plugin_hold() {
-    let Some(farm) = farm(&["--set", "accounts_interval_ms=100"]) else {
+fn options_and_policies_of_the_plugin_hold(release: Release) {
+    let Some(farm) = farm(release, &["--set", "accounts_interval_ms=100"]) else {
         return;
     };
     let mut sql = with_options(&farm);
@@ -149,9 +147,8 @@ fn options_and_policies_of_the_plugin_hold() {
     raw.asks("flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n");
 }
 
-#[test]
-fn rows_are_there_over_http() {
-    let Some(farm) = farm(&[]) else { return };
+fn rows_are_there_over_http(release: Release) {
+    let Some(farm) = farm(release, &[]) else { return };
     let mut sql = farm.client();
     sql.run("CREATE DATABASE shop");
     sql.run(
@@ -277,9 +274,8 @@ fn one_client(farm: &Farm, number: u64, began: Instant) -> Vec<(usize, Event)> {
 }
 
 /// Reads go to replicas, too: at the level strong nobody can tell.
-#[test]
-fn a_strong_container_is_like_one_copy_of_its_rows() {
-    let Some(farm) = Farm::start(&["--replicas", "1"]) else {
+fn a_strong_container_is_like_one_copy_of_its_rows(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--replicas", "1"]) else {
         return;
     };
     farm.make_container(
@@ -324,9 +320,8 @@ fn replica(farm: &Farm, group: &str) -> Client {
 }
 
 /// What was written to another group since does not make a client forget what it wrote to this one.
-#[test]
-fn own_writes_to_several_groups_are_seen() {
-    let Some(farm) = Farm::start(&["--groups", "2", "--replicas", "1"]) else {
+fn own_writes_to_several_groups_are_seen(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--groups", "2", "--replicas", "1"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -362,9 +357,8 @@ fn own_writes_to_several_groups_are_seen() {
 
 /// Names in front of keys that count for one request only, a key that is not the primary one, parts that
 /// are empty, missing, or have separators in them.
-#[test]
-fn names_need_not_stick_and_values_have_parts() {
-    let Some(farm) = farm(&["--set", "kv_sticky=off", "--set", "kv_delimiter=::"]) else {
+fn names_need_not_stick_and_values_have_parts(release: Release) {
+    let Some(farm) = farm(release, &["--set", "kv_sticky=off", "--set", "kv_delimiter=::"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -408,4 +402,13 @@ fn names_need_not_stick_and_values_have_parts() {
     sql.run("UPDATE heddle.parts SET c = 'other'");
     raw.asks(format!("cas @@plain::x 0 0 1 {cas}\r\n1\r\n"), "EXISTS\r\n");
     assert_eq!(sql.value("SELECT id FROM heddle.parts"), "1");
+}
+
+testkit::on_both_engines! {
+    containers_of_the_plugin_are_read_where_they_stand,
+    options_and_policies_of_the_plugin_hold,
+    rows_are_there_over_http,
+    a_strong_container_is_like_one_copy_of_its_rows,
+    own_writes_to_several_groups_are_seen,
+    names_need_not_stick_and_values_have_parts,
 }

@@ -5,18 +5,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use testkit::raw::{Raw, show};
-use testkit::{Farm, skip, wait_until};
+use testkit::{Farm, Release, skip, wait_until};
 
 /// On a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn farm(flags: &[&str]) -> Option<Farm> {
-    Farm::start(&[&["--replicas", "0"], flags].concat())
+fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
+    Farm::start_on(release, &[&["--replicas", "0"], flags].concat())
 }
 
-#[test]
-fn a_client_hears_what_memcached_says() {
-    let Some(farm) = farm(&[]) else { return };
+fn a_client_hears_what_memcached_says(release: Release) {
+    let Some(farm) = farm(release, &[]) else { return };
     let mut raw = Raw::connect(farm.kv);
     classic(&mut raw);
     meta(&mut raw);
@@ -365,9 +364,8 @@ fn ends(farm: &Farm, mut raw: Raw) {
     waits.is_closed();
 }
 
-#[test]
-fn containers_are_chosen_by_name() {
-    let Some(mut farm) = farm(&[]) else { return };
+fn containers_are_chosen_by_name(release: Release) {
+    let Some(mut farm) = farm(release, &[]) else { return };
     let mut sql = farm.client();
     sql.run("CREATE DATABASE shop");
     sql.run(
@@ -411,9 +409,8 @@ fn containers_are_chosen_by_name() {
     raw.is_closed();
 }
 
-#[test]
-fn clients_log_in_where_that_is_asked_for() {
-    let Some(farm) = farm(&["--set", "kv_auth=on"]) else {
+fn clients_log_in_where_that_is_asked_for(release: Release) {
+    let Some(farm) = farm(release, &["--set", "kv_auth=on"]) else {
         return;
     };
     farm.client()
@@ -494,4 +491,10 @@ fn clients_that_people_use_hear_what_memcached_tells_them() {
     if said.contains(" skipped") {
         skip(&said);
     }
+}
+
+testkit::on_both_engines! {
+    a_client_hears_what_memcached_says,
+    containers_are_chosen_by_name,
+    clients_log_in_where_that_is_asked_for,
 }

@@ -11,19 +11,18 @@ use rustls::{ClientConnection, StreamOwned};
 use testkit::client::{Login, any_certificate};
 use testkit::network::{connect_from, own_address};
 use testkit::raw::{Raw, show};
-use testkit::{Client, Farm, wait_until};
+use testkit::{Client, Farm, Release, wait_until};
 
 /// On a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn farm(flags: &[&str]) -> Option<Farm> {
-    Farm::start(&[&["--replicas", "0"], flags].concat())
+fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
+    Farm::start_on(release, &[&["--replicas", "0"], flags].concat())
 }
 
 /// What is under way is answered, then the connection is closed; who is idle is closed at once.
-#[test]
-fn the_end_answers_what_is_under_way() {
-    let Some(mut farm) = farm(&[]) else { return };
+fn the_end_answers_what_is_under_way(release: Release) {
+    let Some(mut farm) = farm(release, &[]) else { return };
     let mut raw = Raw::connect(farm.kv);
     raw.asks("set held 0 0 1\r\n1\r\n", "STORED\r\n");
     let mut idle = Raw::connect(farm.kv);
@@ -58,7 +57,7 @@ fn the_end_answers_what_is_under_way() {
 /// Half a line and half a value are nothing; what came whole before them is carried out.
 #[test]
 fn clients_that_leave_in_the_middle() {
-    let Some(farm) = farm(&[]) else { return };
+    let Some(farm) = farm(Release::Installed, &[]) else { return };
     for half in [
         "set half 0 0 10\r\nabc",
         "set half 0 0 3\r\nabc",
@@ -100,7 +99,7 @@ fn resident_kb(pid: u32) -> u64 {
 /// Who asks and never reads is not read from after a while, whatever it asks for, and costs others nothing.
 #[test]
 fn a_client_that_never_reads_is_held_up() {
-    let Some(farm) = farm(&[]) else { return };
+    let Some(farm) = farm(Release::Installed, &[]) else { return };
     let mut raw = Raw::connect(farm.kv);
     let large = "x".repeat(1 << 20);
     raw.asks(
@@ -136,7 +135,7 @@ fn a_client_that_never_reads_is_held_up() {
 /// More requests than may be under way, of every kind, are answered in their order.
 #[test]
 fn pipelines_have_no_end() {
-    let Some(farm) = farm(&[]) else { return };
+    let Some(farm) = farm(Release::Installed, &[]) else { return };
     let raw = Raw::connect(farm.kv);
     let mut writer = raw.0.try_clone().expect("a second handle");
     let turns = 20_000;
@@ -182,9 +181,8 @@ impl<T: Read + Write> ReadWrite for T {}
 
 /// Within TLS everything is as without it; where it is required, nothing is said without it, and accounts
 /// may demand it.
-#[test]
-fn clients_use_tls_and_log_in_within_it() {
-    let Some(farm) = farm(&["--set", "kv_auth=on", "--set", "tls_clients=preferred"]) else {
+fn clients_use_tls_and_log_in_within_it(release: Release) {
+    let Some(farm) = farm(release, &["--set", "kv_auth=on", "--set", "tls_clients=preferred"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -214,7 +212,7 @@ fn clients_use_tls_and_log_in_within_it() {
         &format!("STORED\r\nVALUE a 0 300000\r\n{large}\r\nEND\r\n"),
     );
     drop(farm);
-    let Some(farm) = self::farm(&["--set", "tls_clients=required"]) else {
+    let Some(farm) = self::farm(release, &["--set", "tls_clients=required"]) else {
         return;
     };
     let mut plain = Raw::connect(farm.kv);
@@ -224,9 +222,8 @@ fn clients_use_tls_and_log_in_within_it() {
 }
 
 /// An account's limit of connections counts here, and so does that of all clients.
-#[test]
-fn accounts_have_limits() {
-    let Some(farm) = farm(&["--set", "kv_auth=on"]) else {
+fn accounts_have_limits(release: Release) {
+    let Some(farm) = farm(release, &["--set", "kv_auth=on"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -262,7 +259,7 @@ fn accounts_have_limits() {
 /// Values may be as large as the door and their container say.
 #[test]
 fn items_have_a_size() {
-    let Some(farm) = farm(&["--set", "kv_value_bytes_max=5000000"]) else {
+    let Some(farm) = farm(Release::Installed, &["--set", "kv_value_bytes_max=5000000"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -285,9 +282,8 @@ fn items_have_a_size() {
 }
 
 /// A table that is changed while clients use it.
-#[test]
-fn tables_change() {
-    let Some(farm) = farm(&[]) else { return };
+fn tables_change(release: Release) {
+    let Some(farm) = farm(release, &[]) else { return };
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.moving (k INT PRIMARY KEY, v INT, w VARCHAR(20))");
     farm.make_container("moving --table=heddle.moving --key=k --values=v,w --cache_bytes=1000000");
@@ -331,9 +327,8 @@ fn tables_change() {
 }
 
 /// Expired rows are deleted in the background, others stay.
-#[test]
-fn expired_rows_are_deleted() {
-    let Some(farm) = farm(&[]) else { return };
+fn expired_rows_are_deleted(release: Release) {
+    let Some(farm) = farm(release, &[]) else { return };
     let mut sql = farm.client();
     sql.run(
         "INSERT INTO heddle.kv (k, v, expire) VALUES ('old', 'x', 5), ('stays', 'x', 0), \
@@ -346,9 +341,8 @@ fn expired_rows_are_deleted() {
 }
 
 /// Keys with ZEROFILL look otherwise in the binlog: their rows are not remembered.
-#[test]
-fn keys_with_zeros_in_front_are_not_remembered() {
-    let Some(farm) = farm(&[]) else { return };
+fn keys_with_zeros_in_front_are_not_remembered(release: Release) {
+    let Some(farm) = farm(release, &[]) else { return };
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.zeros (k INT(5) ZEROFILL PRIMARY KEY, v VARCHAR(9))");
     sql.run("INSERT INTO heddle.zeros VALUES (7, 'one')");
@@ -379,7 +373,7 @@ fn logs_in(raw: &mut Raw, login: &str) -> bool {
 /// Who has not logged in has a limit of its own, over all doors.
 #[test]
 fn strangers_have_a_limit_of_their_own() {
-    let Some(farm) = farm(&["--set", "kv_auth=on", "--set", "logins_max=1"]) else {
+    let Some(farm) = farm(Release::Installed, &["--set", "kv_auth=on", "--set", "logins_max=1"]) else {
         return;
     };
     let login = "set x 0 0 6\r\nkv one\r\n";
@@ -404,7 +398,7 @@ fn strangers_have_a_limit_of_their_own() {
 #[test]
 fn an_address_whose_logins_fail_has_to_wait() {
     let Some(from) = own_address() else { return };
-    let Some(farm) = farm(&["--set", "kv_auth=on", "--set", "login_failures=3"]) else {
+    let Some(farm) = farm(Release::Installed, &["--set", "kv_auth=on", "--set", "login_failures=3"]) else {
         return;
     };
     farm.client().run("CREATE USER kv IDENTIFIED BY 'one'");
@@ -433,4 +427,13 @@ fn an_address_whose_logins_fail_has_to_wait() {
     wait_until(PATIENCE, "the wait is over", || {
         logs_in(&mut connect(), login)
     });
+}
+
+testkit::on_both_engines! {
+    the_end_answers_what_is_under_way,
+    clients_use_tls_and_log_in_within_it,
+    accounts_have_limits,
+    tables_change,
+    expired_rows_are_deleted,
+    keys_with_zeros_in_front_are_not_remembered,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use testkit::coherence::Kv;
-use testkit::{Farm, wait_until};
+use testkit::{Farm, Release, wait_until};
 
 /// For a move on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -100,9 +100,8 @@ fn more(load: &Load) {
     });
 }
 
-#[test]
-fn keys_move_and_fail_over_under_load() {
-    let Some(farm) = Farm::start(&["--groups", "3", "--replicas", "1"]) else {
+fn keys_move_and_fail_over_under_load(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--groups", "3", "--replicas", "1"]) else {
         return;
     };
     let mut sql = farm.client();
@@ -160,4 +159,8 @@ fn keys_move_and_fail_over_under_load() {
         farm.json(&["sharding", "verify"]),
         Vec::<serde_json::Value>::new()
     );
+}
+
+testkit::on_both_engines! {
+    keys_move_and_fail_over_under_load,
 }

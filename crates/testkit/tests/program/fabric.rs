@@ -12,7 +12,7 @@ use door_fabric::xml::call;
 use regex::Regex;
 use testkit::client::Client;
 use testkit::router::Router;
-use testkit::{Farm, wait_until};
+use testkit::{Farm, Release, wait_until};
 
 /// For what takes a server's end and a change of primary.
 const SOON: Duration = Duration::from_secs(60);
@@ -133,9 +133,10 @@ fn error(body: &str) -> String {
     packet.unwrap_or_default()
 }
 
-#[test]
-fn clients_of_every_release_are_answered_in_their_form() {
-    let Some(farm) = Farm::start(&["--groups", "3", "--replicas", "1"]) else {
+fn clients_of_every_release_are_answered_in_their_form(release: Release) {
+    let flags = ["--groups", "3", "--replicas", "1"];
+    let flags = [&flags[..], release.xa_flags()].concat();
+    let Some(farm) = Farm::start_on(release, &flags) else {
         return;
     };
     wait_until(SOON, "all servers in dump.servers", || {
@@ -584,4 +585,8 @@ fn the_door_stands_in_farm_json() {
         file.contains(&format!("\"fabric\": \"{}\"", farm.fabric)),
         "{file}"
     );
+}
+
+testkit::on_both_engines! {
+    clients_of_every_release_are_answered_in_their_form,
 }

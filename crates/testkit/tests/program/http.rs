@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use testkit::certificates::{Authority, Pair};
 use testkit::network::Network;
 use testkit::router::Router;
-use testkit::{Client, Farm, wait_until};
+use testkit::{Client, Farm, Release, wait_until};
 
 /// For what takes a server's end and a change of primary.
 const SOON: Duration = Duration::from_secs(60);
@@ -63,9 +63,8 @@ fn metrics_of_the_page() -> BTreeMap<String, &'static str> {
     found
 }
 
-#[test]
-fn a_farm_shows_the_metrics_of_the_page() {
-    let Some(farm) = Farm::start(&["--replicas", "1"]) else {
+fn a_farm_shows_the_metrics_of_the_page(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--replicas", "1"]) else {
         return;
     };
     let mut stream = connect(Ipv4Addr::LOCALHOST, farm.http);
@@ -93,9 +92,8 @@ fn a_farm_shows_the_metrics_of_the_page() {
     );
 }
 
-#[test]
-fn slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover() {
-    let Some(farm) = Farm::start(&["--replicas", "1"]) else {
+fn slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--replicas", "1"]) else {
         return;
     };
     let mut client = farm.client();
@@ -236,4 +234,9 @@ fn handshakes_that_go_on_for_ever_are_cut() {
     half.write_all(&[0x16, 3, 1, 2, 0, 1]).expect("sent");
     half.set_read_timeout(Some(SOON)).expect("a socket");
     assert_eq!(half.read(&mut [0; 8]).ok(), Some(0), "it was closed");
+}
+
+testkit::on_both_engines! {
+    a_farm_shows_the_metrics_of_the_page,
+    slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover,
 }

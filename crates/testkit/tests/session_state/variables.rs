@@ -9,7 +9,7 @@ use testkit::door::Door;
 use testkit::{Client, Release, Server};
 
 /// The releases that this machine has, a newer MySQL among them.
-fn servers(settings: &[(&str, &str)]) -> Vec<Server> {
+pub fn servers(settings: &[(&str, &str)]) -> Vec<Server> {
     let releases = Release::ALL.into_iter().chain([Release::MySqlNewer]);
     releases
         .filter_map(|release| Server::start_with(release, settings))
@@ -17,7 +17,7 @@ fn servers(settings: &[(&str, &str)]) -> Vec<Server> {
 }
 
 /// A door whose sessions all share one server connection.
-fn narrow(server: &Server) -> Door {
+pub fn narrow(server: &Server) -> Door {
     Door::start(&[server], |tuning| {
         tuning.follow_accounts();
         tuning.settings.pool.connections_max = 1;

@@ -20,6 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const ACCOUNTS: u64 = 8;
 const START: u64 = 1000;
 
+/// Two groups with so many replicas each.
+fn farm(release: Release, replicas: &str) -> Option<Farm> {
+    if release == Release::MySql80 && replicas != "0" {
+        skip(&"MySQL 8.0.12 forgets prepared transactions when it dies");
+        return None;
+    }
+    let flags = ["--groups", "2", "--replicas", replicas];
+    Farm::start_on(release, &[&flags[..], release.xa_flags()].concat())
+}
+
 fn app(farm: &Farm) -> Result<Client, testkit::client::Failure> {
     let login = Login {
         user: "app",
@@ -43,10 +53,8 @@ fn transfer(client: &mut Client, seed: u64) -> Result<(), testkit::client::Failu
     Ok(())
 }
 
-#[test]
-fn money_neither_comes_nor_goes() {
-    let flags = ["--groups", "2", "--replicas", "0"];
-    let Some(mut farm) = Farm::start(&flags) else {
+fn money_neither_comes_nor_goes(release: Release) {
+    let Some(mut farm) = farm(release, "0") else {
         return;
     };
     prepare(&farm);
@@ -101,10 +109,8 @@ fn money_neither_comes_nor_goes() {
 }
 
 /// The primary of a group dies while money moves; its replica takes over, and the clients go on.
-#[test]
-fn a_group_that_fails_over_loses_nothing() {
-    let flags = ["--groups", "2", "--replicas", "1"];
-    let Some(farm) = Farm::start(&flags) else {
+fn a_group_that_fails_over_loses_nothing(release: Release) {
+    let Some(farm) = farm(release, "1") else {
         return;
     };
     prepare(&farm);
@@ -235,10 +241,8 @@ fn nothing_is_prepared(farm: &Farm) {
 }
 
 /// A client's own XA transaction is ended by whoever comes for it, and stays until then.
-#[test]
-fn xa_of_a_client_outlives_its_session_and_its_router() {
-    let flags = ["--groups", "2", "--replicas", "0"];
-    let Some(mut farm) = Farm::start(&flags) else {
+fn xa_of_a_client_outlives_its_session_and_its_router(release: Release) {
+    let Some(mut farm) = farm(release, "0") else {
         return;
     };
     prepare(&farm);
@@ -297,10 +301,8 @@ fn xa_of_a_client_outlives_its_session_and_its_router() {
 }
 
 /// Groups fail over while a client's own XA transaction is prepared: its client ends it all the same.
-#[test]
-fn xa_of_a_client_outlives_a_failover() {
-    let flags = ["--groups", "2", "--replicas", "1"];
-    let Some(farm) = Farm::start(&flags) else {
+fn xa_of_a_client_outlives_a_failover(release: Release) {
+    let Some(farm) = farm(release, "1") else {
         return;
     };
     prepare(&farm);
@@ -425,15 +427,17 @@ struct Pair {
 }
 
 impl Pair {
-    fn start() -> Option<Pair> {
+    fn start(release: Release) -> Option<Pair> {
         let store = Etcd::start(1)?;
         let own = [("innodb_flush_log_at_trx_commit", "2")];
-        let server = || Server::start_with(Release::Installed, &own);
+        let server = || Server::start_with(release, &own);
         let servers = [server()?, server()?];
         let etcd = format!("etcd={}", store.urls());
+        // Without the word that says what they are.
+        let settings = release.xa_flags().get(1..).unwrap_or_default();
         let routers = ["r1", "r2"].map(|name| {
             let name = format!("router_name={name}");
-            Farm::serve(&[&etcd, &name])
+            Farm::serve(&[&[&*etcd, &*name], settings].concat())
         });
         for (server, group) in servers.iter().zip(["g1", "g2"]) {
             routers[0].json(&["group", "create", group]);
@@ -483,9 +487,8 @@ impl Pair {
 
 /// One and the same XID of clients' own, begun at two routers: none takes the other's, and whoever ends
 /// it ends one of them as a whole.
-#[test]
-fn one_name_at_two_routers_does_no_harm() {
-    let Some(pair) = Pair::start() else { return };
+fn one_name_at_two_routers_does_no_harm(release: Release) {
+    let Some(pair) = Pair::start(release) else { return };
     let [mut first, mut second] = [0, 1].map(|at| app(&pair.routers[at]).expect("a login"));
     let change = |client: &mut Client, name: &str, id: u64| {
         client.query(format!("UPDATE {name}.t SET v = v + 1 WHERE id = {id}"))
@@ -537,9 +540,8 @@ fn one_name_at_two_routers_does_no_harm() {
     third.run("XA COMMIT 'x' ONE PHASE");
 }
 
-#[test]
-fn an_owner_that_was_judged_dead_too_early_tears_nothing() {
-    let Some(pair) = Pair::start() else { return };
+fn an_owner_that_was_judged_dead_too_early_tears_nothing(release: Release) {
+    let Some(pair) = Pair::start(release) else { return };
     // It may have decided in its last moment.
     let (said, stands) = pair.owner_stands_still();
     let wanted = match &said {
@@ -559,4 +561,13 @@ fn an_owner_that_was_judged_dead_too_early_tears_nothing() {
         values.iter().sum::<u64>() != 2 * START
     });
     assert!(torn, "the mistake was not found");
+}
+
+testkit::on_both_engines! {
+    money_neither_comes_nor_goes,
+    a_group_that_fails_over_loses_nothing,
+    xa_of_a_client_outlives_its_session_and_its_router,
+    xa_of_a_client_outlives_a_failover,
+    one_name_at_two_routers_does_no_harm,
+    an_owner_that_was_judged_dead_too_early_tears_nothing,
 }

@@ -11,10 +11,7 @@ const COLUMNS: &str = "(id BIGINT AUTO_INCREMENT, customer_id INT NOT NULL, note
 
 fn start(release: Release) -> Option<(Farm, Client)> {
     let mut flags = vec!["--groups", "3", "--replicas", "0"];
-    if release == Release::MySql80 {
-        // The one that is installed may be older than its safe XA.
-        flags.extend(["--set", "allow_unsafe_xa=on"]);
-    }
+    flags.extend(release.xa_flags());
     let farm = Farm::start_on(release, &flags)?;
     for member in farm.members() {
         member.client().run("SET GLOBAL local_infile = ON");

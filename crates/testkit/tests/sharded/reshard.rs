@@ -232,9 +232,7 @@ fn check(farm: &Farm) {
 
 fn moves(release: Release) {
     let mut flags = vec!["--groups", "3", "--replicas", "0"];
-    if release == Release::MySql80 {
-        flags.extend(["--set", "allow_unsafe_xa=on"]);
-    }
+    flags.extend(release.xa_flags());
     let Some(farm) = Farm::start_on(release, &flags) else {
         return;
     };

@@ -207,14 +207,18 @@ impl Drop for End<'_> {
     }
 }
 
+fn farm(release: Release) -> Option<Farm> {
+    let flags = ["--groups", "3", "--replicas", "0"];
+    Farm::start_on(release, &[&flags[..], release.xa_flags()].concat())
+}
+
 fn nothing_is_wrong(farm: &Farm) {
     let found = farm.json(&["sharding", "verify"]);
     assert_eq!(found, Vec::<Value>::new());
 }
 
-#[test]
-fn every_kind_of_map_moves() {
-    let Some(farm) = Farm::start(&["--groups", "3", "--replicas", "0"]) else {
+fn every_kind_of_map_moves(release: Release) {
+    let Some(farm) = farm(release) else {
         return;
     };
     for case in cases() {
@@ -244,9 +248,8 @@ fn every_kind_of_map_moves() {
 
 /// Merges under writes, by the ways up and down, and what takes a merge back: an abort before its cut, and a
 /// split behind it.
-#[test]
-fn shards_of_every_kind_are_merged() {
-    let Some(farm) = Farm::start(&["--groups", "3", "--replicas", "0"]) else {
+fn shards_of_every_kind_are_merged(release: Release) {
+    let Some(farm) = farm(release) else {
         return;
     };
     for case in cases() {
@@ -347,9 +350,8 @@ fn counters(root: &mut Client) {
     }
 }
 
-#[test]
-fn a_move_is_paused_and_resumed() {
-    let Some(farm) = Farm::start(&["--groups", "3", "--replicas", "0"]) else {
+fn a_move_is_paused_and_resumed(release: Release) {
+    let Some(farm) = farm(release) else {
         return;
     };
     farm.json(&["sharding", "create_definition", "SLOTS", "g1", "shop"]);
@@ -407,15 +409,20 @@ struct Site {
     _store: Etcd,
 }
 
-fn two_routers() -> Option<Site> {
+fn two_routers(release: Release) -> Option<Site> {
     let etcd = Etcd::start(1)?;
     let own = [("read_only", "ON"), ("max_connections", "600")];
-    let servers = (0..3).map(|_| Server::start_with(Release::Installed, &own));
+    let servers = (0..3).map(|_| Server::start_with(release, &own));
     let servers: Option<Vec<Server>> = servers.collect();
     let servers = servers?;
     let store = format!("etcd={}", etcd.urls());
+    // Without the word that says what they are.
+    let settings = release.xa_flags().get(1..).unwrap_or_default();
     let routers: Vec<Farm> = (1..=2)
-        .map(|number| Farm::serve(&[&store, &format!("router_name=r{number}")]))
+        .map(|number| {
+            let name = format!("router_name=r{number}");
+            Farm::serve(&[&[&*store, &*name], settings].concat())
+        })
         .collect();
     for (number, server) in servers.iter().enumerate() {
         let group = format!("g{}", number + 1);
@@ -450,9 +457,8 @@ fn count_up(router: &Farm, own: usize, over: &AtomicBool, done: &AtomicU64) {
     }
 }
 
-#[test]
-fn clients_of_every_router_wait_at_the_cut() {
-    let Some(site) = two_routers() else {
+fn clients_of_every_router_wait_at_the_cut(release: Release) {
+    let Some(site) = two_routers(release) else {
         return;
     };
     let [one, two] = &site.routers[..] else {
@@ -511,4 +517,11 @@ fn waits_for_the_other_router(one: &Farm, two: &Farm) {
     wait_until(PATIENCE, "the end of the move", || {
         last_job(one)["state"] == "done"
     });
+}
+
+testkit::on_both_engines! {
+    every_kind_of_map_moves,
+    shards_of_every_kind_are_merged,
+    a_move_is_paused_and_resumed,
+    clients_of_every_router_wait_at_the_cut,
 }

@@ -25,10 +25,7 @@ impl Sharded {
     pub fn start(release: Release, groups: usize, seed: u64) -> Option<Sharded> {
         let groups = groups.to_string();
         let mut flags = vec!["--groups", &*groups, "--replicas", "0"];
-        if release == Release::MySql80 {
-            // It is older than the first with XA that survives crashes, which nobody tests here.
-            flags.extend(["--set", "allow_unsafe_xa=on"]);
-        }
+        flags.extend(release.xa_flags());
         let farm = Farm::start_on(release, &flags)?;
         let mut members = farm.members();
         members.sort_by(|a, b| a.group.cmp(&b.group));

@@ -66,10 +66,7 @@ impl Pair {
         let settings = [("max_connections", "200")];
         let one = Server::start_with(release, &settings)?;
         let mut flags = vec!["--groups", "3", "--replicas", "0"];
-        if release == Release::MySql80 {
-            // Nothing here commits while a server dies.
-            flags.extend(["--set", "allow_unsafe_xa=on"]);
-        }
+        flags.extend(release.xa_flags());
         let farm = Farm::start_on(release, &flags)?;
         for words in [
             &["create_definition", "SLOTS", GROUPS[0], MAP],
