@@ -10,11 +10,29 @@ function served(mysqli $link): string
     return mysqlnd_ms_get_last_used_connection($link)['host'] . ':' . mysqlnd_ms_get_last_used_connection($link)['port'];
 }
 
-$link = connect('test');
+/** A connection whose reads may be a while old, and older than those before, as with the extension: the filters alone decide. */
+function eventual(): mysqli
+{
+    $link = connect('test');
+    $link->query('SET heddle_monotonic = off');
+    $age = [MYSQLND_MS_QOS_CONSISTENCY_EVENTUAL, MYSQLND_MS_QOS_OPTION_AGE, 1000];
+    same('eventual', true, mysqlnd_ms_set_qos($link, ...$age));
+    return $link;
+}
+
+$link = eventual();
 $servers = mysqlnd_ms_dump_servers($link);
 same('one master', 1, count($servers['masters']));
 same('two slaves', 2, count($servers['slaves']));
 list($first, $second) = array_map('strval', explode(' ', getenv('REPLICAS')));
+
+// Once both are known to be near enough.
+foreach (['A' => $first, 'B' => $second] as $partition => $server) {
+    becomes("partition $partition serves", $server, function () use ($link, $partition) {
+        value($link, "/*Partition_$partition*/SELECT id FROM test.plain");
+        return served($link);
+    });
+}
 
 // node_groups: the comment in front names the partition.
 for ($turn = 0; $turn < 4; $turn++) {
@@ -33,7 +51,7 @@ for ($turn = 0; $turn < 4; $turn++) {
 }
 
 // user: the application's own callback takes turns, starting with the first one.
-$other = connect('test');
+$other = eventual();
 $seen = [];
 for ($turn = 0; $turn < 4; $turn++) {
     value($other, 'SELECT id FROM test.picked');

@@ -58,6 +58,13 @@ fn a_running_setup_becomes_a_group_by_xml_rpc() {
         errors.len() == 1 && errors[0].1.contains(&second),
         "the replica was not named: {shown}"
     );
+    // What would be missing after a failover is named with its statement.
+    let warnings = of_kind(&rows(&shown), "warning");
+    let lacks = |text: &str| text.contains("heddle_replication");
+    assert!(warnings.iter().any(|(_, text)| lacks(text)), "{shown}");
+    let mut client = primary.client();
+    client.run("CREATE USER heddle_replication@'%'");
+    client.run("GRANT REPLICATION SLAVE ON *.* TO heddle_replication@'%'");
     let ask_for = |apply: bool| {
         let named = vec![
             ("servers".to_owned(), second.as_str().into()),
@@ -106,7 +113,11 @@ fn a_running_setup_becomes_a_group_by_xml_rpc() {
         &["shop".into(), second.as_str().into()],
     );
     assert_eq!(error(&promoted), "", "{promoted}");
+    // Its commits wait for the other one, which follows it by now.
     replica.client().run("CREATE TABLE d.t (a INT)");
+    wait_until(SOON, "the table", || {
+        primary.client().rows("SHOW TABLES IN d LIKE 't'").len() == 1
+    });
     let nobody = python(door, method, &["127.0.0.1:1".into()]);
     assert!(error(&nobody).starts_with("GroupError: "), "{nobody}");
 }

@@ -189,8 +189,6 @@ fn samples_of_filters_and_of_libraries_run() {
             cache(&farm, "mapped")["state"] == "open"
         });
         runs(&farm, "memcache.php");
-        let hits = cache(&farm, "mapped")["hits"].as_u64();
-        assert!(hits > Some(0), "no server was spared: {hits:?}");
     }
     match Path::new("/usr/share/php/Doctrine/DBAL/autoload.php").exists() {
         true => runs(&farm, "doctrine.php"),
