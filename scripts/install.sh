@@ -96,6 +96,9 @@ case $purpose in
     need strace strace
     need php-cli php
     need_php php-mysql pdo_mysql
+    need_php php-curl curl
+    need_php php-xml simplexml
+    need_php_library php-doctrine-dbal Doctrine/DBAL
     need python3 python3
     need_python_venv
     if ! need_python_module yaml; then missing+=(python3-yaml); fi

@@ -679,6 +679,17 @@ function mysqlnd_ms_fabric_select_global($connection, string $table)
     return _heddle_fabric_select($connection, __FUNCTION__, ['GLOBAL', $table]);
 }
 
+/** The same by the names that the first texts about sharding with PHP had for it. */
+function mysqlnd_ms_select_shard($connection, string $table, string $shard_key)
+{
+    return _heddle_fabric_select($connection, __FUNCTION__, ['SHARD', $table, $shard_key]);
+}
+
+function mysqlnd_ms_select_global($connection, string $table)
+{
+    return _heddle_fabric_select($connection, __FUNCTION__, ['GLOBAL', $table]);
+}
+
 /** @internal */
 function _heddle_fabric_select($connection, $function, array $words)
 {

@@ -104,6 +104,7 @@ impl Ring {
             | "transactions_unlisted"
             | "foreign_decisions"
             | "gate_freed"
+            | "kv_option_refused"
             | "privileges_missing"
             | "rejoin_failed"
             | "replica_older" => {

@@ -314,7 +314,7 @@ fn heddles(command: &Command, args: &Arguments, caller: &Caller) -> Result<Call,
 }
 
 /// What a procedure's table says.
-fn done(table: &Table, action: &'static str, began_s: f64) -> Done {
+pub(crate) fn done(table: &Table, action: &'static str, began_s: f64) -> Done {
     let cell = |name: &str| {
         let at = table.columns.iter().position(|column| *column == name)?;
         table.rows.first()?.get(at)
@@ -334,7 +334,7 @@ fn done(table: &Table, action: &'static str, began_s: f64) -> Done {
 }
 
 /// Some columns of a table.
-fn projected(table: &Table, columns: &[&'static str]) -> Set {
+pub(crate) fn projected(table: &Table, columns: &[&'static str]) -> Set {
     let at = |name: &&str| table.columns.iter().position(|column| column == name);
     let places: Vec<Option<usize>> = columns.iter().map(at).collect();
     let row = |row: &Vec<Json>| {

@@ -14,6 +14,8 @@ mod arguments;
 mod client;
 pub mod digest;
 mod door;
+#[cfg(test)]
+mod every_command;
 mod http;
 mod lookup;
 mod mysql;

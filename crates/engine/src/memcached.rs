@@ -12,7 +12,12 @@ const OPERATION: &str = "read innodb_memcache.containers";
 const ROWS: &str = "SELECT name, db_schema, db_table, key_columns, value_columns, flags, cas_column, \
      expire_time_column, (SELECT o.value FROM innodb_memcache.config_options o \
      WHERE o.name = 'separator' LIMIT 1), (SELECT o.value FROM innodb_memcache.config_options o \
-     WHERE o.name = 'table_map_delimiter' LIMIT 1) FROM innodb_memcache.containers ORDER BY name";
+     WHERE o.name = 'table_map_delimiter' LIMIT 1), (SELECT o.value FROM innodb_memcache.config_options o \
+     WHERE o.name IN ('w_batch_size', 'daemon_memcached_w_batch_size') ORDER BY o.name DESC LIMIT 1) \
+     FROM innodb_memcache.containers ORDER BY name";
+
+/// Where in such a row the number of writes of one commit is.
+const WRITE_BATCH_AT: usize = 10;
 
 /// The plugin went by the first row, and so does this.
 const POLICIES: &str = "SELECT get_policy, set_policy, delete_policy, flush_policy \
@@ -21,12 +26,20 @@ const POLICIES: &str = "SELECT get_policy, set_policy, delete_policy, flush_poli
 /// There is no such table, column or database, or it may not be read.
 const NONE: [u16; 5] = [1044, 1049, 1054, 1142, 1146];
 
+/// What a server has of the plugin.
+#[derive(Debug, Default)]
+pub struct Plugin {
+    pub containers: Vec<Container>,
+    /// As written: so many writes were to share one commit, and to be acknowledged before it. `None` for one.
+    pub write_batch: Option<String>,
+}
+
 /// The containers of a server that has, or had, the plugin; none of another. A row with a NULL that it
 /// must not have is passed over, as by the plugin.
-pub async fn containers(link: &mut Link, timeout_ms: u64) -> Result<Vec<Container>, Error> {
+pub async fn plugin(link: &mut Link, timeout_ms: u64) -> Result<Plugin, Error> {
     let rows = match link.rows(OPERATION, ROWS, timeout_ms).await {
         Err(error) if error.number().is_some_and(|number| NONE.contains(&number)) => {
-            return Ok(Vec::new());
+            return Ok(Plugin::default());
         }
         rows => rows?,
     };
@@ -35,8 +48,10 @@ pub async fn containers(link: &mut Link, timeout_ms: u64) -> Result<Vec<Containe
         .filter_map(|row| container(std::array::from_fn(|at| text_at(row, at))))
         .collect();
     if containers.is_empty() {
-        return Ok(containers);
+        return Ok(Plugin::default());
     }
+    let write_batch = rows.first().and_then(|row| text_at(row, WRITE_BATCH_AT));
+    let write_batch = write_batch.filter(|size| !matches!(size.trim(), "" | "0" | "1"));
     let policies = match link.rows(OPERATION, POLICIES, timeout_ms).await {
         Err(error) if error.number().is_some_and(|number| NONE.contains(&number)) => Vec::new(),
         rows => rows?,
@@ -52,7 +67,10 @@ pub async fn containers(link: &mut Link, timeout_ms: u64) -> Result<Vec<Containe
             container.flush = word(3) == Policy::Table;
         }
     }
-    Ok(containers)
+    Ok(Plugin {
+        containers,
+        write_batch,
+    })
 }
 
 /// What a policy's word means; one that nobody knows allows nothing.

@@ -197,6 +197,10 @@ errors! {
         "See to the program behind the rule's hook, or give the rule another hook_fallback.";
     HINT_INVALID 1231 "42000" false "Heddle: {}"
         "See the hints in the README; a comment before the first word that begins with 'heddle' is one.";
+    ALL_SERVERS_REFUSED 1235 "42000" false "Heddle: /*ms=all*/ {}"
+        "Leave the hint away, or do what the text says; see docs/ROUTING.md.";
+    ALL_SERVERS_MISSING 1105 "HY000" true "Heddle: /*ms=all*/ asks every server, and nobody reaches {}"
+        "See `heddle group health`; start the server, or take it out by `heddle server set_status SERVER FAULTY`.";
     SETTING_INVALID 1231 "42000" false "Variable '{}' can't be set to the value of '{}'{}"
         "The text says which values there are.";
     SETTING_UNKNOWN 1193 "HY000" false "Unknown system variable '{}'"

@@ -1,7 +1,7 @@
 //! The rows of a shard as a condition in SQL, for the servers to count and delete others by. It must
 //! say what `routing::shard::locate` says.
 
-use farm::shard::{Bound, Key, KeyType, SLOTS, ShardIx, ShardKind, ShardMap};
+use farm::shard::{Bound, Key, KeyType, SLOTS, Shard, ShardIx, ShardKind, ShardMap};
 use farm::sharding::Column;
 use sqltext::ticked;
 
@@ -103,6 +103,24 @@ fn slots(map: &ShardMap, at: ShardIx, text: &str) -> String {
     parts.collect::<Vec<_>>().join(" OR ")
 }
 
+/// The type of a shard key whose column is not made yet, as far as its map tells: what need be no integer and no
+/// moment is text. HASH and SLOTS have an integer and its digits on one shard, so that text means both.
+pub fn key_of_map(map: &ShardMap) -> KeyType {
+    let text = KeyType::Text {
+        folds: false,
+        pads: false,
+    };
+    let is_integer = |key: &Key| matches!(key, Key::Int(_));
+    let integers =
+        |shard: &Shard| matches!(&shard.bound, Bound::Keys(keys) if keys.iter().all(is_integer));
+    match map.kind {
+        ShardKind::Range | ShardKind::RangeInteger => KeyType::Integer,
+        ShardKind::RangeDatetime => KeyType::Datetime,
+        ShardKind::List if map.shards.iter().all(integers) => KeyType::Integer,
+        ShardKind::RangeString | ShardKind::Hash | ShardKind::List | ShardKind::Slots => text,
+    }
+}
+
 /// How a column compares its values, when it can be a shard key of a map of this kind.
 ///
 /// # Errors
@@ -177,4 +195,45 @@ fn comparison(column: &Column) -> Result<KeyType, String> {
 fn length(full_type: &str) -> u8 {
     let written = full_type.split(['(', ')']).nth(1);
     written.and_then(|it| it.trim().parse().ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_tells_the_type_of_a_key_that_nobody_has_made_yet() {
+        let of = |kind, bounds: Vec<Bound>| {
+            let shards = (1u32..).zip(bounds).map(|(id, bound)| Shard {
+                id,
+                group: "g".into(),
+                bound,
+                enabled: true,
+            });
+            key_of_map(&ShardMap {
+                id: 1,
+                kind,
+                global_group: "g".into(),
+                shards: shards.collect(),
+                slots: Vec::new(),
+            })
+        };
+        let text = KeyType::Text {
+            folds: false,
+            pads: false,
+        };
+        let list = |key: Key| Bound::Keys(vec![Key::Int(1), key]);
+        assert_eq!(of(ShardKind::Range, Vec::new()), KeyType::Integer);
+        assert_eq!(of(ShardKind::RangeInteger, Vec::new()), KeyType::Integer);
+        assert_eq!(of(ShardKind::RangeString, Vec::new()), text);
+        assert_eq!(of(ShardKind::RangeDatetime, Vec::new()), KeyType::Datetime);
+        assert_eq!(of(ShardKind::Hash, Vec::new()), text);
+        assert_eq!(of(ShardKind::Slots, vec![Bound::Slots]), text);
+        assert_eq!(
+            of(ShardKind::List, vec![list(Key::Int(2))]),
+            KeyType::Integer
+        );
+        let mixed = vec![list(Key::Int(2)), list(Key::Bytes(b"DE".to_vec()))];
+        assert_eq!(of(ShardKind::List, mixed), text);
+    }
 }

@@ -12,6 +12,7 @@ mod unique;
 
 use std::sync::Arc;
 
+use declaration::Declared;
 use farm::Sharding;
 use farm::sharding::{Placed, Placement};
 use rename::renamed;
@@ -360,21 +361,19 @@ impl Reader<'_> {
         Some((placement.map().to_string(), column))
     }
 
-    /// Map and shard key of a comment `/*heddle shard_map=… shard_key=…*/` or `/*heddle
-    /// global_map=…*/`, wherever in the text it stands.
+    /// Map and shard key of the comments `/*heddle shard_map=… shard_key=…*/` or `/*heddle
+    /// global_map=…*/`, wherever in the text they stand.
     fn comment(&self) -> Result<Option<(String, Option<String>)>, String> {
-        let mut from = 0;
+        let (mut declared, mut from) = (Declared::default(), 0);
         let ends = self.words.iter().map(|word| word.span);
         let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
         let last = Span { start: end, end };
         for span in ends.chain([last]) {
             let between = self.text.get(from..span.start as usize).unwrap_or_default();
-            if let Some(found) = declaration::read(between) {
-                return found.map(Some);
-            }
+            declared.read(between)?;
             from = span.end as usize;
         }
-        Ok(None)
+        declared.end()
     }
 }
 
@@ -513,6 +512,43 @@ mod tests {
         assert!(told(&format!("{create} /*heddle shard_map=shop*/")).contains("shard_key=COLUMN"));
         let typo = told(&format!("{create} /*heddle globalmap=1*/"));
         assert!(typo.contains("has no globalmap"), "{typo}");
+        for (comment, why) in [
+            ("global_map shop", "the word 'global_map' in a comment"),
+            ("global_map=1 shop", "the word 'shop' in a comment"),
+            ("global_map= shop", "the word 'shop' in a comment"),
+            ("global_map=", "global_map has no value"),
+            ("global_map='1", "the word 'global_map='1' in a comment"),
+            ("global_map=1 global_map=shop", "one global_map, not two"),
+            (
+                "global_map=1*/ /*heddle global_map=2",
+                "one global_map, not two",
+            ),
+            ("global_map=1 shard_map=1", "shard_key=COLUMN"),
+            ("consistancy=strong", "has no consistancy"),
+            ("strong", "the word 'strong' in a comment"),
+        ] {
+            for text in [
+                format!("{create} /*heddle {comment}*/"),
+                format!("CREATE TABLE /*heddle {comment}*/ items (id INT) -- /* */"),
+            ] {
+                let said = told(&text);
+                assert!(said.contains(why), "{text}: {said}");
+                assert!(said.contains("shard_key=COLUMN"), "{text}: {said}");
+            }
+        }
+        for quiet in [
+            "/*heddle*/",
+            "/* heddle-like words */",
+            "/*heddle consistency=strong*/",
+        ] {
+            assert_eq!(told(&format!("{create} {quiet}")), "g1 g2 g3", "{quiet}");
+        }
+        assert_eq!(
+            told(&format!(
+                "{create} /*heddle shard_map='shop'*/ COMMENT 'x' /*heddle shard_key=\"customer_id\"*/"
+            )),
+            "g1 shop.items on shop by customer_id"
+        );
         let unknown = told(&format!("{create} /*heddle global_map=x*/"));
         assert!(unknown.contains("no shard map x"), "{unknown}");
         assert_eq!(

@@ -50,7 +50,7 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub server: ServerId,
-    /// The connection must be a READ ONLY session: the server is a replica.
+    /// The connection must be a READ ONLY session: the server is a replica, or one of all that are asked.
     pub read_only: bool,
     /// The server does not surely have the required GTID: it is asked to wait for it before the statement runs.
     pub wait: bool,

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use farm::{Engine, Group, GroupKind, Health, Mode, Position, Server, ServerId, Snapshot, Status};
+use routing::rules::{ServerName, Servers};
 use routing::{
     Balance, LastRead, Level, Near, Need, Plan, Preferences, Reason, Slowness, Standing, Strategy,
-    plan,
+    plan, plan_all,
 };
 use sqltext::MsHint;
 
@@ -241,6 +242,40 @@ fn hints_choose() {
         scene().plan(false, Some(MsHint::Slave), &STANDING).server,
         P
     );
+}
+
+#[test]
+fn all_servers_are_the_primary_and_whoever_takes_reads() {
+    let all = |scene: &Scene, among: Option<&Servers>| {
+        let plans = plan_all(&scene.snapshot().groups[0], among);
+        let plans = plans.map_err(|refusal| (refusal.error.name, refusal.detail))?;
+        assert!(plans.iter().all(|plan| plan.read_only && !plan.wait));
+        Ok(plans.iter().map(|plan| plan.server).collect::<Vec<_>>())
+    };
+    assert_eq!(all(&scene(), None), Ok(vec![P, A, B]));
+    // Whoever takes the writes comes first, wherever it stands in the list.
+    let mut led = scene();
+    led.servers.rotate_left(1);
+    assert_eq!(all(&led, None), Ok(vec![P, A, B]));
+    assert_eq!(all(&cluster(), None), Ok(vec![P, A, B]));
+    // A spare, a faulty server and one that is offline are none of them, dead or alive.
+    for (status, mode) in [
+        (Status::Spare, Mode::Offline),
+        (Status::Faulty, Mode::Offline),
+        (Status::Replica, Mode::Offline),
+    ] {
+        let mut without = scene().dead(A);
+        (without.server(A).status, without.server(A).mode) = (status, mode);
+        assert_eq!(all(&without, None), Ok(vec![P, B]));
+    }
+    // A replica that stands still is asked; one that is dead would be missing.
+    let mut still = scene();
+    still.server(B).health.sql_running = Some(false);
+    assert_eq!(all(&still, None), Ok(vec![P, A, B]));
+    let missing = ("ALL_SERVERS_MISSING", "10.0.2.1:3306 of group g".to_owned());
+    assert_eq!(all(&scene().dead(A), None), Err(missing));
+    let one = Servers(vec![ServerName::new("b")]);
+    assert_eq!(all(&scene().dead(A), Some(&one)), Ok(vec![B]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::relay::Expect;
-use sqltext::{Class, Facts, Verb};
+use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::client::Client;
 use crate::client::end::End;
@@ -27,7 +27,9 @@ impl Session {
             return malformed_attributes(&mut self.client).await;
         }
         let mut shape = query_shape(&self.core, &self.client, &self.variables);
-        if listing::may_list(&self.variables, &shape)
+        // Whoever asks each server wants what that server lists.
+        if shape.hint != Some(MsHint::All)
+            && listing::may_list(&self.variables, &shape)
             && !Box::pin(self.list_in_query(&mut shape)).await?
         {
             return Ok(());

@@ -91,6 +91,14 @@ impl Hints {
         })
     }
 
+    /// Reads the comments at the front of `text`, which may be any part of a statement: those that declare a table
+    /// may stand behind its first word.
+    pub fn of_comments(text: &[u8]) -> Hints {
+        let mut hints = Hints::default();
+        hints.read_comments(text);
+        hints
+    }
+
     /// Reads the comments that lead `text`. Allocates only for pairs, and keeps the room.
     #[inline]
     pub(crate) fn read(&mut self, text: &[u8]) {

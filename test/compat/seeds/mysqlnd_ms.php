@@ -32,6 +32,14 @@ $link->query('DELETE FROM test.fabrictest WHERE id IN (11, 30011)');
 same('XA is rolled back', true, mysqlnd_ms_xa_rollback($link, 8));
 same('both are there', '2', value($link, 'SELECT COUNT(*) FROM test.fabrictest WHERE id IN (11, 30011)'));
 
+// A shard is selected under either name of the function.
+foreach (['mysqlnd_ms_select_shard', 'mysqlnd_ms_fabric_select_shard'] as $select) {
+    $shard = connect('test');
+    same($select, true, $select($shard, 'test.fabrictest', 11));
+    $rows = value($shard, 'SELECT COUNT(*) FROM test.fabrictest WHERE id IN (11, 30011)');
+    same('the shard has its row alone', '1', $rows);
+}
+
 // One look-up by a Fabric client is one more in the statistics.
 $count = function () use ($link) {
     $rows = $link->query("HEDDLE STATUS LIKE 'fabric_sharding_lookup_servers_success'");

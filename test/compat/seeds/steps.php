@@ -1,5 +1,5 @@
 <?php
-// What the samples share. HOST and PORT are the SQL door; FABRIC is the Fabric door.
+// What the samples share. HOST and PORT are the SQL door, FABRIC is the Fabric door, and KV that of keys and values.
 
 require __DIR__ . '/../../../clients/php/mysqlnd_ms.php';
 
@@ -22,6 +22,16 @@ function same(string $what, $wanted, $is): void
         fwrite(STDERR, "$what: " . var_export($is, true) . ' in place of ' . var_export($wanted, true) . "\n");
         exit(1);
     }
+}
+
+/** The same of what becomes so once other servers have it. */
+function becomes(string $what, $wanted, callable $ask): void
+{
+    $end = microtime(true) + 60;
+    do {
+        $is = $ask();
+    } while ($is !== $wanted && microtime(true) < $end);
+    same($what, $wanted, $is);
 }
 
 /** The first cell of a statement's rows, as text. */

@@ -165,17 +165,8 @@ impl ShardingCommands {
         &self,
         args: &Arguments,
         declared: &Declared,
-        mut record: TableRecord,
+        record: TableRecord,
     ) -> Result<Table, CommandError> {
-        let kind = declared.maps.get(&record.map).map(|map| map.kind);
-        if let (Some(key), Some(kind)) = (&mut record.key, kind) {
-            if kind == ShardKind::RangeString {
-                let (folds, pads) = (false, false);
-                key.key = farm::shard::KeyType::Text { folds, pads };
-            } else if kind == ShardKind::RangeDatetime {
-                key.key = farm::shard::KeyType::Datetime;
-            }
-        }
         let change = declared.change().expect_table(&record);
         self.context
             .commit_as(&args.author(), change.finish())

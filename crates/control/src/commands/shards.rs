@@ -2,6 +2,7 @@
 
 use engine::definitions::Extent;
 use farm::shard::{SLOTS, ShardKind, ShardMap};
+use planner::belongs::key_of_map;
 use routing::shard::{Literal, Nowhere, locate, stored};
 use serde_json::Value;
 
@@ -173,7 +174,12 @@ impl ShardingCommands {
             return Ok(map.global_group.to_string());
         };
         let given = args.get("key").unwrap_or_default();
-        let key = stored(Literal::Text(given.as_bytes()), of.key);
+        let of_column = match find_table(declared, args) {
+            Ok(_) => of.key,
+            // Nobody knows its column yet.
+            Err(_) => key_of_map(&map),
+        };
+        let key = stored(Literal::Text(given.as_bytes()), of_column);
         let Some(key) = key.filter(|_| args.get("key").is_some()) else {
             return Err(args.bad("key", given, &format!("a value of {}", of.column)));
         };

@@ -31,7 +31,7 @@ const ASKED_INTERVAL: Duration = Duration::from_millis(20);
 const CURE: &str = "set proxy_protocol_servers and the servers' proxy_protocol_networks (MariaDB), give \
                     both the same privileges, or drop one";
 
-/// The pairs that were told of and are there still.
+/// What was told of and is there still: pairs of accounts.
 #[derive(Debug, Default)]
 pub(crate) struct Mistaken(Mutex<BTreeSet<String>>);
 
@@ -49,6 +49,8 @@ pub(crate) struct AccountsReader {
     context: Arc<Context>,
     links: Arc<Links>,
     mistaken: Mistaken,
+    /// The option of the memcached plugin that was told of.
+    batches: Mistaken,
 }
 
 impl AccountsReader {
@@ -57,6 +59,7 @@ impl AccountsReader {
             context: Arc::clone(context),
             links: Arc::clone(links),
             mistaken: Mistaken::default(),
+            batches: Mistaken::default(),
         }
     }
 }
@@ -181,8 +184,19 @@ impl AccountsReader {
     ) -> Result<(Accounts, Vec<Container>), Error> {
         let accounts = engine::accounts(link, timeout_ms).await?;
         self.look_for_mistaken(link, &accounts, timeout_ms).await?;
-        let containers = engine::memcached::containers(link, timeout_ms).await?;
-        Ok((accounts, containers))
+        let plugin = engine::memcached::plugin(link, timeout_ms).await?;
+        let refused = plugin.write_batch.iter().map(|size| {
+            format!(
+                "innodb_memcache.config_options wants {size} writes in one commit (w_batch_size), acknowledged before it; \
+                 Heddle acknowledges what is committed, and writes that come together share a commit by themselves: set \
+                 the option to 1"
+            )
+        });
+        for detail in self.batches.news(refused.collect()) {
+            let event = Event::now("kv_option_refused", "", detail);
+            self.context.happened(event);
+        }
+        Ok((accounts, plugin.containers))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::reshard::{Holds, moving};
 use ::catalog::record::{Declared, TableRecord};
 use catalog::Tables;
 use catalog::Which;
+use planner::belongs::key_of_map;
 
 /// Asks the groups about sharded tables: their definitions, their rows, where they lie.
 pub(crate) struct ShardedTables {
@@ -128,7 +129,14 @@ pub(crate) fn together(declared: &Declared, schemas: &Schemas, epoch: u64) -> Op
         sharding.declare(&record.database, &record.table, placement(record));
     }
     for record in declared.expected.values() {
-        sharding.expect(&record.database, &record.table, placement(record));
+        let mut placement = placement(record);
+        // Nobody knows its column yet.
+        if let Placement::Sharded(table) = &mut placement
+            && let Some(map) = declared.map(record.map)
+        {
+            table.key = key_of_map(&map);
+        }
+        sharding.expect(&record.database, &record.table, placement);
     }
     for ((database, table), schema) in schemas {
         sharding.describe(database, table, Arc::clone(schema));

@@ -1,43 +1,79 @@
-//! The comment of a CREATE TABLE that declares what the table is: `/*heddle shard_map=… shard_key=…*/` or
-//! `/*heddle global_map=…*/`. What it declares by mistake is an error: a table that is not on its map would be one
+//! The comments of a CREATE TABLE that declare what the table is: `/*heddle shard_map=… shard_key=…*/` or
+//! `/*heddle global_map=…*/`. What they declare by mistake is an error: a table that is not on its map would be one
 //! like any other, without a word.
+
+use sqltext::{HINT_KEYS, Hints};
 
 const DECLARES: &str = "a comment that declares a table is /*heddle shard_map=MAP shard_key=COLUMN*/ or \
                         /*heddle global_map=MAP*/";
 
-/// Reads what lies between two tokens: a map, and the shard key of a sharded table. `None` when it has no comment of
-/// ours about maps.
-pub(super) fn read(between: &[u8]) -> Option<Result<(String, Option<String>), String>> {
-    let text = String::from_utf8_lossy(between);
-    let (mut map, mut key, mut global) = (None, None, None);
-    for comment in text.split("/*").skip(1) {
-        let body = comment.split("*/").next().unwrap_or_default().trim();
-        let mut words = body.split(|c: char| c.is_whitespace() || c == ',');
-        if !words
-            .next()
-            .is_some_and(|word| word.eq_ignore_ascii_case("heddle"))
-        {
-            continue;
+/// What the comments of a text have declared so far.
+#[derive(Default)]
+pub(super) struct Declared {
+    map: Option<String>,
+    key: Option<String>,
+    global: Option<String>,
+}
+
+impl Declared {
+    /// Takes in the comments that lie between two tokens. An error is what they have by mistake, and the cure.
+    pub fn read(&mut self, between: &[u8]) -> Result<(), String> {
+        let mut rest = between;
+        while let Some(start) = position(rest, b"/*") {
+            let body = &rest[start + 2..];
+            let length = position(body, b"*/").unwrap_or(body.len());
+            self.comment(&[&b"/*"[..], &body[..length], b"*/"].concat())?;
+            rest = body.get(length + 2..).unwrap_or_default();
         }
-        for (name, value) in words.filter_map(|word| word.split_once('=')) {
-            let value = value.trim_matches(['\'', '"', '`']).to_owned();
-            match name.to_ascii_lowercase().as_str() {
-                "shard_map" => map = Some(value),
-                "shard_key" => key = Some(value),
-                "global_map" => global = Some(value),
-                known if sqltext::HINT_KEYS.contains(&known) => {}
+        Ok(())
+    }
+
+    fn comment(&mut self, comment: &[u8]) -> Result<(), String> {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let hints = Hints::of_comments(comment);
+        if let Some(word) = hints.malformed {
+            let word = text(word.of(comment));
+            return Err(format!(
+                "the word '{word}' in a comment of Heddle's own is no NAME=VALUE; {DECLARES}"
+            ));
+        }
+        for pair in &hints.heddle {
+            let name = text(pair.key.of(comment)).to_ascii_lowercase();
+            let place = match name.as_str() {
+                "shard_map" => &mut self.map,
+                "shard_key" => &mut self.key,
+                "global_map" => &mut self.global,
+                known if HINT_KEYS.contains(&known) => continue,
                 _ => {
-                    return Some(Err(format!(
+                    return Err(format!(
                         "a comment of Heddle's own has no {name}; {DECLARES}"
-                    )));
+                    ));
                 }
+            };
+            let value = text(pair.value.of(comment));
+            let value = value.trim_matches(['\'', '"', '`']).to_owned();
+            if value.is_empty() {
+                return Err(format!("{name} has no value; {DECLARES}"));
             }
+            if place.as_ref().is_some_and(|before| *before != value) {
+                return Err(format!("a table has one {name}, not two; {DECLARES}"));
+            }
+            *place = Some(value);
+        }
+        Ok(())
+    }
+
+    /// A map, and the shard key of a sharded table. `None` where no comment is about maps.
+    pub fn end(self) -> Result<Option<(String, Option<String>)>, String> {
+        match (self.map, self.key, self.global) {
+            (None, None, None) => Ok(None),
+            (Some(map), Some(key), None) => Ok(Some((map, Some(key)))),
+            (None, None, Some(map)) => Ok(Some((map, None))),
+            _ => Err(DECLARES.to_owned()),
         }
     }
-    match (map, key, global) {
-        (None, None, None) => None,
-        (Some(map), Some(key), None) => Some(Ok((map, Some(key)))),
-        (None, None, Some(map)) => Some(Ok((map, None))),
-        _ => Some(Err(DECLARES.to_owned())),
-    }
+}
+
+fn position(text: &[u8], mark: &[u8]) -> Option<usize> {
+    text.windows(mark.len()).position(|bytes| bytes == mark)
 }

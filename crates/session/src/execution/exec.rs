@@ -82,15 +82,18 @@ impl Shape {
         }
     }
 
-    /// A query that nobody can be sure of may still go to a replica when its author says so: what
-    /// it might write is refused there, and what ties it to its connection keeps it away.
+    /// A query that nobody can be sure of may still go to a replica, or to all servers, when its author says so:
+    /// what it might write is refused there, and what ties it to its connection keeps it away.
     pub fn heed_hint(&mut self) {
-        let asked = matches!(self.hint, Some(MsHint::Slave | MsHint::Eventual));
+        let all = self.hint == Some(MsHint::All);
+        let asked = all || matches!(self.hint, Some(MsHint::Slave | MsHint::Eventual));
         let query = matches!(
             self.verb,
             Verb::Select | Verb::Values | Verb::Table | Verb::Show | Verb::Describe | Verb::Explain
         );
-        let harmless = Facts::SYSTEM_VARIABLE | Facts::SERVER_SCHEMA | Facts::CONNECTION_ID;
+        let mut harmless = Facts::SYSTEM_VARIABLE | Facts::SERVER_SCHEMA | Facts::CONNECTION_ID;
+        // A global variable is the server's own, and here each server tells it.
+        harmless.set(Facts::GLOBAL_SETTING, all);
         if asked && query && self.facts.difference(harmless).is_empty() {
             (self.class, self.writes) = (Class::Read, false);
         }

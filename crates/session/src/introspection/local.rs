@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use farm::{Access, error};
+use backend::Target;
+use farm::{Access, Snapshot, error};
 use mysql_wire::status::Status;
-use sqltext::{Facts, Verb};
+use routing::Plan;
+use sqltext::{Facts, MsHint, Verb};
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
@@ -104,41 +106,59 @@ impl Session {
             Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
         }
-        let route = self.foresee_route(&shape, text);
+        let routes = match shape.hint {
+            Some(MsHint::All) => self.foresee_all(&mut shape),
+            _ => self.foresee_route(&shape, text).map(|route| vec![route]),
+        };
         if let Some(here) = here {
             self.connections.switch_to(&here, &self.core);
         }
         self.run.ruled = None;
-        let (plan, target) = match route {
-            Ok(route) => route,
+        let routes = match routes {
+            Ok(routes) => routes,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let level =
-            promises::need(&self.core, &self.connections, &self.promises, &shape, 0).level.name();
-        let group = self.core.snapshot().server(plan.server).map(|s| s.group.to_string());
-        let cells = [
-            ("group", group),
-            ("server", Some(format!("{}:{}", target.host, target.port))),
+        let need = promises::need(&self.core, &self.connections, &self.promises, &shape, 0);
+        // Levels have no say in what all servers are asked.
+        let level = (shape.hint != Some(MsHint::All)).then(|| need.level.name());
+        let same = [
             ("class", Some(format!("{:?}", shape.class).to_lowercase())),
-            ("level", Some(level.to_owned())),
-            ("reason", Some(format!("{:?}", plan.reason))),
-            ("waits", Some(plan.wait.to_string())),
+            ("level", level.map(str::to_owned)),
             ("rule", ruled.as_ref().map(|(names, _)| names.clone())),
             ("rule_actions", ruled.map(|(_, actions)| actions)),
             ("digest", Some(digest.to_string())),
         ];
-        let (columns, row): (Vec<String>, Vec<Option<String>>) =
-            cells.into_iter().map(|(name, cell)| (name.to_owned(), cell)).unzip();
-        send_answer(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            Answer {
-                columns,
-                rows: vec![row],
-            },
-        )
-        .await
+        let answer = explained(&self.core.snapshot(), &routes, &same);
+        send_answer(&mut self.client, &self.variables, &self.transaction, answer).await
+    }
+}
+
+/// A row for each server that the statement would go to, where `same` has the cells that do not depend on it.
+fn explained(
+    snapshot: &Snapshot,
+    routes: &[(Plan, Target)],
+    same: &[(&str, Option<String>); 5],
+) -> Answer {
+    let [class, level, rule, rule_actions, digest] = same.clone();
+    let cells = |(plan, target): &(Plan, Target)| {
+        let group = snapshot.server(plan.server).map(|server| server.group.to_string());
+        [
+            ("group", group),
+            ("server", Some(format!("{}:{}", target.host, target.port))),
+            class.clone(),
+            level.clone(),
+            ("reason", Some(format!("{:?}", plan.reason))),
+            ("waits", Some(plan.wait.to_string())),
+            rule.clone(),
+            rule_actions.clone(),
+            digest.clone(),
+        ]
+    };
+    let rows: Vec<_> = routes.iter().map(cells).collect();
+    let columns = rows.first().into_iter().flatten();
+    Answer {
+        columns: columns.map(|(name, _)| (*name).to_owned()).collect(),
+        rows: rows.into_iter().map(|row| row.map(|(_, cell)| cell).to_vec()).collect(),
     }
 }
 

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use farm::shard::ShardedTable;
 use farm::sharding::{Placed, Placement};
 use farm::{ClientError, Group, Sharding, Snapshot, error};
 use mysql_wire::statement::LongData;
@@ -226,17 +227,11 @@ impl SessionVariables {
                 let (session, _) = self.split_name("");
                 let database = it.database.as_deref().map(String::from_utf8_lossy);
                 let database = database.as_deref().unwrap_or(&session);
-                match sharding.placed(database, &String::from_utf8_lossy(&it.name)) {
-                    Placed::Sharded(table) => Some(table),
-                    _ => None,
-                }
+                sharded(sharding, database, &String::from_utf8_lossy(&it.name))
             }),
             _ => {
                 let (database, table) = self.split_name(name);
-                match sharding.placed(&database, table) {
-                    Placed::Sharded(table) => Some(table),
-                    _ => None,
-                }
+                sharded(sharding, &database, table)
             }
         };
         let Some(table) = table else {
@@ -259,6 +254,14 @@ impl SessionVariables {
             Err(Nowhere::OutOfRange) => Err((error::SHARD_KEY_OUT_OF_RANGE, key.to_owned())),
             Err(Nowhere::Disabled { shard }) => Err((error::SHARD_DISABLED, shard.to_string())),
         }
+    }
+}
+
+/// The sharded table of this name, also one that was put on its map before it is made: its name stands for the map.
+fn sharded<'s>(sharding: &'s Sharding, database: &str, table: &str) -> Option<&'s ShardedTable> {
+    match (sharding.placed(database, table), sharding.expected(database, table)) {
+        (Placed::Sharded(table), _) | (_, Some(Placement::Sharded(table))) => Some(table),
+        _ => None,
     }
 }
 

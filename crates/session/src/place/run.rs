@@ -6,7 +6,7 @@ use farm::{ClientError, error};
 use mysql_wire::relay::Expect;
 use planner::place::Spot;
 use planner::{Answer, Finish, Unanswered};
-use sqltext::{Class, Facts, Verb};
+use sqltext::{Class, Facts, MsHint, Verb};
 
 use super::Where;
 use crate::client::end::End;
@@ -26,13 +26,9 @@ use crate::variables::session_variables::SessionVariables;
 impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.
     pub(crate) async fn run_free(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        if shape.bad_hint {
-            return Box::pin(consistency_hints::refuse_hint(
-                &self.core,
-                &mut self.client,
-                &self.variables,
-            ))
-            .await;
+        let all = shape.hint == Some(MsHint::All);
+        if (all || shape.bad_hint) && Box::pin(self.refuse_hint(&shape, job)).await? {
+            return Ok(());
         }
         let ends = shape.class == Class::Transaction || shape.verb == Verb::Xa;
         if ends && !self.await_views(&shape, job).await? {
@@ -52,6 +48,9 @@ impl Session {
                 Some(free) => place = free,
                 None => return Ok(()),
             }
+        }
+        if all {
+            return Box::pin(self.run_on_all(place, shape, job)).await;
         }
         if let Where::Later(spot) = &place {
             if let Spot::Select | Spot::ByKeys | Spot::Limited(_) | Spot::Moves(_) = **spot {
@@ -92,6 +91,20 @@ impl Session {
         ))
         .await;
         Ok(())
+    }
+
+    /// Answers a command whose hint cannot be followed, wherever its tables are. False: it can be followed.
+    async fn refuse_hint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let (core, variables) = (&self.core, &self.variables);
+        if shape.bad_hint {
+            consistency_hints::refuse_hint(core, &mut self.client, variables).await?;
+            return Ok(true);
+        }
+        let barred = self.bars_all(shape, job);
+        if let Some(why) = barred {
+            self.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await?;
+        }
+        Ok(barred.is_some())
     }
 
     /// The same on the current seat.

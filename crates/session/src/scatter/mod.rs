@@ -8,6 +8,7 @@
 //! A part that fails ends the others. What was written outside transactions is committed on all groups
 //! or on none; inside one, the statement is undone on the groups where it went well.
 
+pub(crate) mod all_servers;
 pub(crate) mod counts;
 pub(crate) mod define;
 pub(crate) mod feed;

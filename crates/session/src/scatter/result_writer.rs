@@ -4,7 +4,7 @@
 use mysql_wire::Malformed;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
-use mysql_wire::reply::EofPacket;
+use mysql_wire::reply::{EofPacket, OkPacket};
 use mysql_wire::result::{
     Column, ColumnCount, FLAG_UNSIGNED, TextRow, Value, ValueKind, encode_binary_row,
     encode_text_row,
@@ -108,7 +108,7 @@ impl ResultWriter {
         self.hides && matches!(first.next(), Some(Ok(Some(text))) if text == format.as_bytes())
     }
 
-    /// Writes the count and the definitions, which were read by `from`.
+    /// Writes the count and the definitions, which were read by `from`. Begins another result where one has ended.
     pub fn begin(
         &mut self,
         columns: &[Box<[u8]>],
@@ -188,6 +188,12 @@ impl ResultWriter {
         encode_binary_row(&mut row, &self.kinds, &values)?;
         packet::write(&mut self.out, &mut self.sequence, &row);
         Ok(())
+    }
+
+    /// Writes a result without rows.
+    pub fn ok(&mut self, ok: &OkPacket<'_>) {
+        let caps = self.capabilities;
+        packet::write_with(&mut self.out, &mut self.sequence, |out| ok.encode(out, caps));
     }
 
     /// Ends the rows.

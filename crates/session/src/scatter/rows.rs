@@ -16,7 +16,7 @@ use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
 /// So much is collected before it is sent.
-const PIECE_BYTES: usize = 16_384;
+pub(super) const PIECE_BYTES: usize = 16_384;
 
 /// Why a statement on several servers failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ fn with_options(farm: &Farm) -> Client {
         "CREATE DATABASE innodb_memcache",
         "CREATE DATABASE test",
         "CREATE TABLE innodb_memcache.config_options (name VARCHAR(50) PRIMARY KEY, value VARCHAR(50))",
-        "INSERT INTO innodb_memcache.config_options VALUES ('table_map_delimiter', '::')",
+        "INSERT INTO innodb_memcache.config_options VALUES ('table_map_delimiter', '::'), ('w_batch_size', '32')",
         &format!(
             "CREATE TABLE innodb_memcache.cache_policies (policy_name VARCHAR(40) PRIMARY KEY, \
              get_policy {words}, set_policy {words}, delete_policy {words}, flush_policy {words})"
@@ -105,6 +105,10 @@ fn options_and_policies_of_the_plugin_hold(release: Release) {
             .any(|it| it["name"] == "a.b")
     };
     wait_until(PATIENCE, "the plugin's container", || known(&farm));
+    // Acknowledged means committed, whatever the option says; and it is said that the option is not followed.
+    let events = farm.json(&["group", "events"]);
+    let refused = events.iter().filter(|it| it["kind"] == "kv_option_refused");
+    assert_eq!(refused.count(), 1, "{events:?}");
     let mut raw = Raw::connect(farm.kv);
     raw.asks(
         "get @@a.b::AA\r\n",

@@ -18,7 +18,7 @@ use testkit::{Farm, Release, wait_until};
 const SOON: Duration = Duration::from_secs(60);
 
 /// What Connector/Python 2.1.7 writes around a call.
-const PYTHON: &str = "POST /RPC2 HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: HOST\r\n\
+pub(super) const PYTHON: &str = "POST /RPC2 HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: HOST\r\n\
                       Content-Type: text/xml\r\nUser-Agent: MySQL Connector Python/2.1.7\r\n\
                       Connection: close\r\n";
 
@@ -31,14 +31,14 @@ const PHP: &str =
     "POST /RPC2 HTTP/1.0\r\nHost: HOST\r\nConnection: close\r\nContent-type: text/xml\r\n";
 
 /// An answer: status, head and body.
-struct Heard {
-    status: u16,
+pub(super) struct Heard {
+    pub status: u16,
     head: String,
-    body: String,
+    pub body: String,
 }
 
 /// Sends one request as it is, and hears all of the answer.
-fn ask(door: SocketAddr, head: &str, body: &str) -> Heard {
+pub(super) fn ask(door: SocketAddr, head: &str, body: &str) -> Heard {
     let head = head.replace("HOST", &door.to_string());
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     let mut stream = TcpStream::connect(door).expect("the door is open");
@@ -93,7 +93,7 @@ fn steady(farm: &Farm, text: &str) -> String {
 }
 
 /// The cells of all rows of an answer's first set that are between `<row>` tags, as texts.
-fn rows(body: &str) -> Vec<Vec<String>> {
+pub(super) fn rows(body: &str) -> Vec<Vec<String>> {
     let Some((_, rows)) = body.split_once("<name>rows</name>") else {
         return Vec::new();
     };
@@ -122,7 +122,7 @@ fn primary(farm: &Farm, group: &str) -> Option<String> {
     of_group.find(|row| row[5] == "3").map(|row| row[0].clone())
 }
 
-fn error(body: &str) -> String {
+pub(super) fn error(body: &str) -> String {
     let packet = Regex::new(
         "<int>1</int></value><value><string>[^<]*</string></value><value><int>1</int></value><value><string>([^<]*)<",
     );

@@ -2,6 +2,7 @@
 
 mod at_rest;
 mod fabric;
+mod fabric_import;
 mod handover;
 mod http;
 mod package;

@@ -1,5 +1,6 @@
 //! Which server runs a statement: the read/write split, rules, hooks, and how fresh a read is.
 
+mod all_servers;
 mod client_level;
 mod consistency;
 mod hooks;

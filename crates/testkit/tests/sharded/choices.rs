@@ -4,6 +4,8 @@
 use testkit::client::{Failure, Reply, Statement};
 use testkit::{Client, Farm};
 
+use crate::chosen_tables;
+
 /// ER_TRUNCATED_WRONG_VALUE_FOR_FIELD.
 const BAD: u16 = 1366;
 /// ER_WRONG_VALUE_FOR_VAR.
@@ -11,42 +13,63 @@ const WRONG_VALUE: u16 = 1231;
 /// ER_NO_PARTITION_FOR_GIVEN_VALUE.
 const OUT: u16 = 1526;
 /// ER_NOT_SUPPORTED_YET.
-const NOT_SHARDED: u16 = 1235;
+pub(super) const NOT_SHARDED: u16 = 1235;
 /// ER_UNKNOWN_SYSTEM_VARIABLE.
 const UNKNOWN: u16 = 1193;
 /// ER_UNSUPPORTED_PS.
 const NOT_PREPARABLE: u16 = 1295;
 
-/// A map, keys that it has, and keys that it has not with the error of each.
-struct Case {
-    kind: &'static str,
-    shards: &'static str,
-    column: &'static str,
-    keys: &'static [&'static str],
-    wrong: &'static [(&'static str, u16)],
+/// A map, keys that it has, other texts of these, and keys that it has not with the error of each.
+pub(super) struct Case {
+    pub kind: &'static str,
+    pub shards: &'static str,
+    pub column: &'static str,
+    pub keys: &'static [&'static str],
+    pub same: &'static [(&'static str, &'static str)],
+    pub wrong: &'static [(&'static str, u16)],
 }
 
-const CASES: [Case; 7] = [
+pub(super) const CASES: [Case; 9] = [
     Case {
         kind: "RANGE",
         shards: "g1/0,g2/100",
         column: "INT",
         keys: &["0", "1", "99", "100", "101", "2147483647"],
-        wrong: &[("-1", OUT), ("ten", BAD), ("1.5", BAD), ("NULL", BAD)],
+        same: &[("+1", "1"), ("00100", "100"), ("-0", "0")],
+        wrong: &[
+            ("-1", OUT),
+            ("ten", BAD),
+            ("1.5", BAD),
+            ("1e2", BAD),
+            (" 1", BAD),
+            ("NULL", BAD),
+            ("111111111111111111111", BAD),
+        ],
     },
     Case {
         kind: "RANGE_INTEGER",
         shards: "g1/-5,g2/0",
         column: "BIGINT",
         keys: &["-5", "-1", "0", "9223372036854775807"],
-        wrong: &[("-6", OUT), ("x", BAD)],
+        same: &[("-05", "-5"), ("-0", "0")],
+        wrong: &[
+            ("-6", OUT),
+            ("-9223372036854775808", OUT),
+            ("x", BAD),
+            ("-", BAD),
+            ("0.0", BAD),
+            ("NULL", BAD),
+        ],
     },
     Case {
         kind: "RANGE_STRING",
         shards: "g1/A,g2/M",
         column: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-        keys: &["A", "Lzzz", "M", "NULL", "null", "zz", "D'Arcy", "O'Brien"],
-        wrong: &[("1", OUT)],
+        keys: &[
+            "A", "Lzzz", "M", "NULL", "null", "zz", "D'Arcy", "O'Brien", "a", "Zürich",
+        ],
+        same: &[],
+        wrong: &[("1", OUT), ("@", OUT), (" A", OUT)],
     },
     Case {
         kind: "RANGE_DATETIME",
@@ -58,10 +81,17 @@ const CASES: [Case; 7] = [
             "2022-01-01 00:00:00",
             "2026-02-03 04:05:06",
         ],
+        same: &[
+            ("2022-01-01", "2022-01-01 00:00:00"),
+            ("2022-01-01T00:00:00", "2022-01-01 00:00:00"),
+            ("2021-12-31 23:59:59.000000", "2021-12-31 23:59:59"),
+        ],
         wrong: &[
             ("2019-12-31 23:59:59", OUT),
             ("soon", BAD),
             ("2021-13-01 00:00:00", BAD),
+            ("20220101", BAD),
+            ("NULL", BAD),
         ],
     },
     Case {
@@ -81,27 +111,52 @@ const CASES: [Case; 7] = [
             "Genève",
             "Łódź",
         ],
+        same: &[],
         wrong: &[],
+    },
+    Case {
+        kind: "HASH",
+        shards: "g1,g2",
+        column: "BIGINT",
+        keys: &["-1", "0", "1", "2", "3", "7", "9223372036854775807"],
+        same: &[("007", "7"), ("+2", "2")],
+        wrong: &[("a", BAD), ("1.0", BAD), ("NULL", BAD)],
     },
     Case {
         kind: "LIST",
         shards: "g1/DE|AT,g2/FR|IT",
         column: "VARCHAR(20)",
         keys: &["DE", "AT", "FR", "IT"],
-        wrong: &[("ES", OUT), ("NULL", OUT)],
+        same: &[("de", "DE"), ("It", "IT")],
+        wrong: &[("ES", OUT), ("NULL", OUT), ("Ö", BAD), ("D", OUT)],
+    },
+    Case {
+        kind: "LIST",
+        shards: "g1/1|2,g2/-3|40",
+        column: "INT",
+        keys: &["1", "2", "-3", "40"],
+        same: &[("+1", "1"), ("040", "40")],
+        wrong: &[("3", OUT), ("4", OUT), ("one", BAD), ("NULL", BAD)],
     },
     Case {
         kind: "SLOTS",
         shards: "g1,g2",
         column: "INT",
         keys: &["-7", "0", "1", "2", "3", "4", "5"],
-        wrong: &[("one", BAD)],
+        same: &[("+5", "5"), ("-07", "-7")],
+        wrong: &[("one", BAD), ("0.5", BAD), ("0x1", BAD), ("NULL", BAD)],
     },
 ];
 
 impl Case {
-    fn name(&self) -> String {
-        format!("chosen_{}", self.kind.to_ascii_lowercase())
+    pub fn name(&self) -> String {
+        let column = self.column.split([' ', '(']).next().unwrap_or_default();
+        format!("chosen_{}_{column}", self.kind).to_ascii_lowercase()
+    }
+
+    /// A table that is on the map and that nobody has made yet.
+    pub fn later(&self) -> String {
+        format!("{}.later", self.name())
     }
 
     fn prepare(&self, farm: &Farm) {
@@ -110,6 +165,7 @@ impl Case {
         root.run(&format!("CREATE DATABASE {name}"));
         farm.json(&["sharding", "create_definition", self.kind, "g1", &name]);
         farm.json(&["sharding", "add_shard", &name, self.shards, "ENABLED"]);
+        farm.json(&["sharding", "add_table", &name, &self.later(), "k"]);
         root.run(&format!(
             "CREATE TABLE {name}.t (k {column} NOT NULL PRIMARY KEY) /*heddle shard_map={name} shard_key=k*/"
         ));
@@ -122,7 +178,7 @@ impl Case {
     }
 
     /// The group that has the row of a key, asked past Heddle.
-    fn group_of(&self, farm: &Farm, key: &str) -> String {
+    pub fn group_of(&self, farm: &Farm, key: &str) -> String {
         let ask = format!(
             "SELECT COUNT(*) FROM {}.t WHERE k = '{}'",
             self.name(),
@@ -142,14 +198,14 @@ impl Case {
 
 /// A way to choose, for one statement or for all that come.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(super) enum Way {
     Set,
     Hint,
     Select,
     LongData,
 }
 
-const WAYS: [Way; 4] = [Way::Set, Way::Hint, Way::Select, Way::LongData];
+pub(super) const WAYS: [Way; 4] = [Way::Set, Way::Hint, Way::Select, Way::LongData];
 
 /// Sends a choice as long data, of which no answer comes.
 fn send_choice(client: &mut Client, words: &[&str]) {
@@ -166,7 +222,7 @@ fn escaped(key: &str) -> String {
 }
 
 /// Chooses the shard of a key and runs the text there.
-fn chosen(
+pub(super) fn chosen(
     client: &mut Client,
     way: Way,
     table: &str,
@@ -195,14 +251,14 @@ fn chosen(
 }
 
 /// The group that served the last statement.
-fn group(client: &mut Client) -> String {
+pub(super) fn group(client: &mut Client) -> String {
     client.rows("HEDDLE PROFILE")[0][2]
         .clone()
         .expect("a group")
 }
 
 #[track_caller]
-fn number(answer: Result<Vec<Reply>, Failure>) -> u16 {
+pub(super) fn number(answer: Result<Vec<Reply>, Failure>) -> u16 {
     answer.expect_err("it is refused").number()
 }
 
@@ -217,6 +273,15 @@ fn keys_are_found(farm: &Farm, case: &Case) {
             let said = format!("{}, {way:?}, {key}: {answer:?}", case.kind);
             assert!(answer.is_ok(), "{said}");
             assert_eq!(group(&mut client), home, "{said}");
+        }
+    }
+    for (key, stored) in case.same {
+        let home = case.group_of(farm, stored);
+        for way in WAYS {
+            let mut client = farm.client();
+            let answer = chosen(&mut client, way, &table, key, &all);
+            assert!(answer.is_ok(), "{}, {way:?}, {key}: {answer:?}", case.kind);
+            assert_eq!(group(&mut client), home, "{}, {way:?}, {key}", case.kind);
         }
     }
     for (key, error) in case.wrong {
@@ -360,39 +425,17 @@ fn a_chosen_key_means_the_same_in_every_way_and_kind() {
     for case in &CASES {
         case.prepare(&farm);
         keys_are_found(&farm, case);
+        chosen_tables::are_chosen_before_they_are_made(&farm, case);
+        chosen_tables::all_servers_of_a_shard_are_asked(&farm, case);
+        chosen_tables::disabled_shards_are_told(&farm, case);
     }
-    mistakes_are_told(&farm, &CASES[0]);
-    mistakes_are_told(&farm, &CASES[5]);
-    only_values_that_are_written_out_choose(&farm, &CASES[4]);
-    global_tables_are_chosen(&farm, &CASES[0]);
-    disabled_shards_are_told(&farm, &CASES[0]);
-    long_data_has_no_answer(&farm, &CASES[0]);
-}
-
-fn disabled_shards_are_told(farm: &Farm, case: &Case) {
-    let shard = farm.json(&[
-        "sharding",
-        "lookup_servers",
-        &format!("{}.t", case.name()),
-        "100",
-    ]);
-    assert!(!shard.is_empty());
-    let listed = farm.json(&["dump", "shard_index"]);
-    let of_key = listed
-        .iter()
-        .find(|row| row["lower_bound"] == "100")
-        .expect("the shard");
-    let id = of_key["shard_id"].to_string().replace('"', "");
-    farm.json(&["sharding", "disable_shard", &id]);
-    let (table, text) = (
-        format!("{}.t", case.name()),
-        format!("SELECT COUNT(*) FROM {}.t", case.name()),
-    );
-    for way in WAYS {
-        let answer = chosen(&mut farm.client(), way, &table, "100", &text);
-        assert_eq!(number(answer), 1105, "{way:?}");
-    }
-    farm.json(&["sharding", "enable_shard", &id]);
+    let of_kind = |kind: &str| CASES.iter().find(|case| case.kind == kind);
+    let [range, list, hash] = ["RANGE", "LIST", "HASH"].map(|it| of_kind(it).expect("a case"));
+    mistakes_are_told(&farm, range);
+    mistakes_are_told(&farm, list);
+    only_values_that_are_written_out_choose(&farm, hash);
+    global_tables_are_chosen(&farm, range);
+    long_data_has_no_answer(&farm, range);
 }
 
 /// A choice without a reply keeps the numbers of the statement before, outlives nothing that it must not, and
@@ -462,7 +505,7 @@ fn the_statement_is_for_long_data_only(client: &mut Client, statement: Statement
     client.value(&text);
     assert_eq!(group(client), "g2");
     // Long data of other statements is what it was.
-    client.run("HEDDLE SELECT GLOBAL 'chosen_range.t'");
+    client.run("HEDDLE SELECT GLOBAL 'chosen_range_int.t'");
     let echo = client.prepare("SELECT LENGTH(?)").expect("prepared");
     client
         .send_long_data(echo.id, 0, b"HEDDLE SELECT SHARD\0a\0b")

@@ -1,6 +1,7 @@
 //! A sharded farm of `heddle up`: maps, tables, transactions, scratch servers, moves of shards.
 
 mod choices;
+mod chosen_tables;
 mod dist_txn;
 mod load;
 mod reshard;

@@ -1,0 +1,396 @@
+//! A read that runs on every server of a group, because its hint says so (`/*ms=all*/`): one result of each server,
+//! one after the other in one reply.
+//!
+//! Invariants: only what surely reads runs so, on READ ONLY sessions, so that what writes all the same is refused
+//! everywhere. Either every server has a connection for it, or none is sent anything. The servers work at the same
+//! time, and the client reads their results in the order of [`routing::plan_all`]; the first error ends the reply.
+//! Levels have no say, and the session's later reads are promised nothing by it: each server shows what it has.
+
+use backend::{Lease, Questions, Residue, Target, Warnings};
+use farm::{ClientError, Status as Standing, error};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::packet;
+use mysql_wire::relay::{Expect, Outcome};
+use mysql_wire::reply::OkPacket;
+use mysql_wire::status::Status;
+use routing::{Plan, Refusal, plan_all};
+use sqltext::{Class, Facts};
+
+use super::end_scatter;
+use super::feed::{Event, Feed, Order};
+use super::feeds::Feeds;
+use super::result_writer::{Form, ResultWriter};
+use super::rows::{PIECE_BYTES, flush};
+use super::stop::end_feeds;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::client::sink::ReplySink;
+use crate::connections::target::target;
+use crate::consistency::reads;
+use crate::counters::count;
+use crate::execution::exec::{Job, Shape};
+use crate::execution::statement_run::StatementRun;
+use crate::execution::{servers_tried, without};
+use crate::introspection::operator::Fault;
+use crate::introspection::statistics;
+use crate::per_core::Core;
+use crate::place::Where;
+use crate::session::{self, Session, is_free};
+use crate::transaction::{loss, settle};
+
+/// One of the servers that are asked.
+type Asked = (Plan, Target);
+
+/// What the servers' replies leave behind.
+struct Left {
+    /// Of the last result, or of the one that failed.
+    outcome: Outcome,
+    warnings: Option<Warnings>,
+    /// The error of the server that failed, with its address; `None` inside where its connection broke.
+    failure: Option<(String, Option<ServerRefusal>)>,
+}
+
+impl Session {
+    /// Runs the current text on every server of the group that it is for, to its answer. Nothing bars it by itself
+    /// ([`Session::bars_all`]).
+    pub(crate) async fn run_on_all(
+        &mut self,
+        place: Where,
+        shape: Shape,
+        job: Job,
+    ) -> Result<(), End> {
+        self.run.recording = None;
+        match &place {
+            Where::Stay => {}
+            Where::Group(group) => self.connections.switch_to(group, &self.core),
+            Where::Refuse(error, detail) => return self.client.error(error, &[detail]).await,
+            _ => {
+                let why = "asks the servers of one group, and the rows are on several: choose a shard by \
+                           /*heddle shard_table=TABLE shard_key=KEY*/";
+                return self.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
+            }
+        }
+        if let Some(why) = self.ties() {
+            return self.client.error(&error::ALL_SERVERS_REFUSED, &[&why]).await;
+        }
+        let asked = match self.ask_all() {
+            Ok(asked) => asked,
+            Err(Refusal { error, detail }) => return self.client.error(&error, &[&detail]).await,
+        };
+        let several = Capabilities::MULTI_RESULTS | Capabilities::MULTI_STATEMENTS;
+        if asked.len() > 1 && !self.client.capabilities.intersects(several) {
+            let why = "gives several results, which the client did not ask for when it logged in \
+                       (CLIENT_MULTI_RESULTS)";
+            return self.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
+        }
+        self.answer_of_all(&asked, shape, job).await
+    }
+
+    /// The same for a text that is not the current command's, and is not run.
+    pub(crate) fn foresee_all(&self, shape: &mut Shape) -> Result<Vec<Asked>, Refusal> {
+        shape.heed_hint();
+        match bars_text(&self.core, shape) {
+            None => self.ask_all(),
+            Some(why) => Err(Refusal {
+                error: error::ALL_SERVERS_REFUSED,
+                detail: why.to_owned(),
+            }),
+        }
+    }
+
+    /// The servers of the current group, and where each is.
+    fn ask_all(&self) -> Result<Vec<Asked>, Refusal> {
+        let snapshot = self.core.shared.published.load();
+        let refuse = |error: ClientError| Refusal {
+            error,
+            detail: "of this session".to_owned(),
+        };
+        let group = self.connections.group(&snapshot).ok_or_else(|| refuse(error::NO_GROUP))?;
+        let among = self.run.ruled.as_ref().and_then(|ruled| ruled.servers.as_deref());
+        let plans = plan_all(group, among)?.into_iter();
+        let reached = plans.map(|plan| {
+            let target = target(&snapshot, plan.server, plan.read_only);
+            Ok((plan, target.ok_or_else(|| refuse(error::NO_SERVER))?))
+        });
+        reached.collect()
+    }
+
+    /// Why the hint is not followed for this command, wherever its tables are.
+    pub(crate) fn bars_all(&self, shape: &Shape, job: Job) -> Option<&'static str> {
+        if job != Job::Frame(Expect::Results) {
+            return Some("is for texts: a prepared statement runs on one server");
+        }
+        let free = is_free(self.variables.status) && self.transaction.dist_txn.is_none();
+        let inside = "is not followed inside a transaction, which has its server";
+        bars_text(&self.core, shape).or((!free).then_some(inside))
+    }
+
+    /// Why the session's statements run on one connection of the current group.
+    fn ties(&self) -> Option<String> {
+        let held = self.connections.current.held.as_ref();
+        let why = match held {
+            Some(held) => held.pins.describe(),
+            None if self.variables.lasting.is_empty() => return None,
+            None => "settings that no other one has".to_owned(),
+        };
+        Some(format!("is not followed while the session is tied to one connection ({why})"))
+    }
+
+    async fn answer_of_all(&mut self, asked: &[Asked], shape: Shape, job: Job) -> Result<(), End> {
+        let (core, variables) = (&self.core, &self.variables);
+        let run = reads::new_run(core, &mut self.client, variables, &mut self.run, shape, job);
+        let Some(leases) = self.take_all(asked, &shape).await? else {
+            return Ok(());
+        };
+        if let Some(first) = leases.first() {
+            self.begin_attempt(first.connection(), &run);
+        }
+        let mut feeds = self.send_to_all(leases);
+        let mut writer = ResultWriter::new(Form::Text, self.client.capabilities);
+        let status = session::status_now(&self.variables, &self.transaction);
+        let (client, profile) = (&mut self.client, &mut self.run);
+        let failed = relay_all(client, profile, status, &mut feeds, &mut writer).await?;
+        end_feeds(&self.core, &self.handle, &mut feeds, failed.is_some()).await;
+        end_scatter(&self.handle, &mut self.run);
+        let left = self.leave_all(asked, &shape, feeds, failed).await;
+        self.run.number += 1;
+        let diagnostics = &mut self.variables.diagnostics;
+        diagnostics.note(&shape, &left.outcome, self.variables.mode.dialect);
+        diagnostics.learn(&mut Residue {
+            warnings: left.warnings,
+            ..Residue::default()
+        });
+        self.transaction.note_failure(left.outcome.error);
+        flush(&mut self.client, &mut self.run, &mut writer).await?;
+        self.client.sequence = writer.sequence;
+        match left.failure {
+            None => Ok(()),
+            Some((_, Some(refusal))) => self.client.pass_refusal(&refusal).await,
+            Some((server, None)) => {
+                self.client.error(&error::SERVER_LOST_IN_RESULT, &[&server]).await
+            }
+        }
+    }
+
+    /// A connection to each server. `None`: one could not be had, and the client has been told why.
+    async fn take_all(
+        &mut self,
+        asked: &[Asked],
+        shape: &Shape,
+    ) -> Result<Option<Vec<Lease>>, End> {
+        let mut leases = Vec::with_capacity(asked.len());
+        for (plan, target) in asked {
+            self.run.profile.chosen(*plan, self.promises.level_of(shape));
+            let taken = loop {
+                let taken = Box::pin(self.checkout(plan, target, shape)).await;
+                let (core, handle, user) = (&self.core, &self.handle, &self.user);
+                match taken {
+                    Err(error)
+                        if without::does_without(
+                            core,
+                            handle,
+                            user,
+                            &mut self.variables,
+                            &error,
+                        ) => {}
+                    taken => break taken,
+                }
+            };
+            match taken {
+                Ok((lease, _)) => leases.push(lease),
+                Err(error) => {
+                    loss::suspect_refusal(&self.core, &self.handle, plan.server, &error);
+                    for lease in leases {
+                        settle::give_back(&self.handle, lease);
+                    }
+                    self.client.pool_error(&error, target).await?;
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(leases))
+    }
+
+    /// Sends all of them the client's text.
+    fn send_to_all(&mut self, leases: Vec<Lease>) -> Feeds {
+        let order = Order {
+            text: packet::joined(self.client.frame()).split_off(1),
+            ..Order::default()
+        };
+        let core = &self.core;
+        let start = |lease| {
+            count(&core.counters.statements);
+            Feed::start(lease, &order, core.take_buffer())
+        };
+        let all: Vec<Feed> = leases.into_iter().map(start).collect();
+        let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
+        self.handle.running_elsewhere.replace(elsewhere);
+        Feeds {
+            all,
+            clocked: false,
+        }
+    }
+
+    /// Counts what each server did, asks for the warnings that are the session's now, and gives the connections back.
+    async fn leave_all(
+        &mut self,
+        asked: &[Asked],
+        shape: &Shape,
+        feeds: Feeds,
+        failed: Option<usize>,
+    ) -> Left {
+        let told = failed.unwrap_or(asked.len().saturating_sub(1));
+        let mut left = Left {
+            outcome: Outcome::default(),
+            warnings: None,
+            failure: None,
+        };
+        for (at, (mut feed, (plan, target))) in feeds.all.into_iter().zip(asked).enumerate() {
+            let mut outcome = std::mem::take(&mut feed.outcome);
+            outcome.status = Some(self.variables.status);
+            let refusal = feed.refusal.take();
+            let (lease, buffer) = feed.finish();
+            self.core.give_buffer(buffer);
+            let server = format!("{}:{}", target.host, target.port);
+            match lease {
+                // Another one is closed because it did not stop in time.
+                None if at == told => {
+                    loss::suspect(&self.core, &self.handle, plan.server, Fault::Reset);
+                    outcome.error = Some(error::SERVER_LOST_IN_RESULT.number);
+                }
+                None => {}
+                Some(mut lease) => {
+                    self.note_asked(&mut lease, shape, &outcome);
+                    if at == told && (outcome.error.is_some() || outcome.warnings > 0) {
+                        left.warnings = warnings_of(&mut lease).await;
+                    }
+                    settle::give_back(&self.handle, lease);
+                }
+            }
+            if at == told {
+                left.outcome = outcome;
+                left.failure =
+                    failed.map(|_| (server.clone(), refusal.map(|it| named(it, &server))));
+            }
+        }
+        left
+    }
+
+    /// A server has answered.
+    fn note_asked(&mut self, lease: &mut Lease, shape: &Shape, outcome: &Outcome) {
+        let connection = lease.connection_mut();
+        let snapshot = self.core.shared.published.load();
+        let server = snapshot.server(connection.server);
+        let replica = server.is_some_and(|server| server.status == Standing::Replica);
+        statistics::note_served(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &self.run,
+            shape,
+            connection.server,
+            replica,
+        );
+        if replica {
+            count(&self.core.counters.reads_to_replicas);
+        }
+        self.run.profile.done(connection, outcome);
+        connection.owner.session = self.handle.id;
+        connection.owner.statement = 0;
+        if outcome.error.is_some() || outcome.warnings > 0 {
+            connection.owner.warned = self.handle.id;
+        }
+    }
+}
+
+/// Why no text of this shape runs on all servers.
+fn bars_text(core: &Core, shape: &Shape) -> Option<&'static str> {
+    if shape.facts.contains(Facts::MULTIPLE) {
+        return Some("is for one statement, and the text has several");
+    }
+    let reads = shape.class == Class::Read && !servers_tried::is_known_writer(core, shape);
+    (!reads).then_some(
+        "is for what surely reads: the primary runs everything else, and replication takes its changes \
+         to the other servers",
+    )
+}
+
+/// Sends the client each server's result, but for the end of the last one, which is still in the writer. Gives the
+/// place of the first server that failed.
+async fn relay_all(
+    client: &mut impl ReplySink,
+    run: &mut StatementRun,
+    status: Status,
+    feeds: &mut Feeds,
+    writer: &mut ResultWriter,
+) -> Result<Option<usize>, End> {
+    for at in 0..feeds.all.len() {
+        let more = at + 1 < feeds.all.len();
+        let status = match more {
+            true => status | Status::MORE_RESULTS,
+            false => status,
+        };
+        relay_one(client, run, status, feeds, at, writer).await?;
+        let feed = &feeds.all[at];
+        if feed.failed() {
+            return Ok(Some(at));
+        }
+        match feed.outcome.has_rows {
+            true => writer.end(status, feed.outcome.warnings),
+            false => writer.ok(&OkPacket {
+                warnings: feed.outcome.warnings,
+                ..OkPacket::new(status)
+            }),
+        }
+    }
+    Ok(None)
+}
+
+/// The rows of one server, without their end.
+async fn relay_one(
+    client: &mut impl ReplySink,
+    run: &mut StatementRun,
+    status: Status,
+    feeds: &mut Feeds,
+    at: usize,
+    writer: &mut ResultWriter,
+) -> Result<(), End> {
+    loop {
+        let feed = &mut feeds.all[at];
+        let written = match feed.step() {
+            Event::Columns => writer.begin(&feed.columns, feed.capabilities(), status),
+            Event::Row => writer.text_row(feed.row(), true),
+            Event::End => return Ok(()),
+            Event::Wait => {
+                // The client may read the results before while this server works.
+                flush(client, run, writer).await?;
+                feeds.of(at).await;
+                Ok(())
+            }
+        };
+        if let Err(malformed) = written {
+            tracing::error!(%malformed, "a server broke the protocol");
+            feeds.all[at].lost = true;
+            return Ok(());
+        }
+        if writer.out.len() >= PIECE_BYTES {
+            feeds.nudge().await;
+            flush(client, run, writer).await?;
+        }
+    }
+}
+
+async fn warnings_of(lease: &mut Lease) -> Option<Warnings> {
+    let questions = Questions {
+        warnings: true,
+        ..Questions::default()
+    };
+    let residue = lease.connection_mut().residue(&questions).await;
+    residue.ok().and_then(|residue| residue.warnings)
+}
+
+/// The refusal says whose it is.
+fn named(mut refusal: ServerRefusal, server: &str) -> ServerRefusal {
+    refusal.message.extend_from_slice(format!(" (server {server})").as_bytes());
+    refusal
+}
