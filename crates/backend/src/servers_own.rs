@@ -25,7 +25,8 @@ const NOT_TO_BE_SET: u16 = 1238;
 /// reports of them by itself, and what it refuses, does.
 const MARIADB_SESSION_ONLY: &[u8] = b"SELECT LOWER(VARIABLE_NAME), READ_ONLY \
     FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_SCOPE = 'SESSION ONLY' LIMIT 10000";
-const MYSQL_SESSION_ONLY: &[u8] = b"SELECT /*+ SET_VAR(sql_big_selects = ON) */ VARIABLE_NAME, 'NO' \
+const MYSQL_SESSION_ONLY: &[u8] =
+    b"SELECT /*+ SET_VAR(sql_big_selects = ON) */ VARIABLE_NAME, 'NO' \
     FROM (SELECT VARIABLE_NAME, 0 AS is_global FROM performance_schema.session_variables \
           UNION ALL SELECT VARIABLE_NAME, 1 FROM performance_schema.global_variables) AS v \
     GROUP BY VARIABLE_NAME HAVING SUM(is_global) = 0 LIMIT 10000";

@@ -7,13 +7,20 @@ use enginesql::quoted;
 use farm::Engine;
 use mysql_async::Row;
 
+use crate::clone_plugin::ACCOUNT_PREFIX;
 use crate::definitions::{Difference, Drift};
 use crate::error::Error;
 use crate::link::{Link, text_at};
 
-/// Accounts of the servers themselves.
-const INTERNAL: &str = "User NOT IN ('mariadb.sys','mysql.sys','mysql.session','mysql.infoschema') \
-                        AND User<>'PUBLIC'";
+/// What accounts of servers should be the same: not those of the servers themselves, nor that of a clone
+/// under way, which its donor alone has.
+fn shared() -> String {
+    let prefix = quoted(ACCOUNT_PREFIX);
+    format!(
+        "User NOT IN ('mariadb.sys','mysql.sys','mysql.session','mysql.infoschema') \
+         AND User<>'PUBLIC' AND LOCATE({prefix}, User)<>1"
+    )
+}
 
 /// How an account, or a role, is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,10 +88,11 @@ impl Granted {
     pub async fn read(link: &mut Link, timeout_ms: u64) -> Result<Granted, Error> {
         const OPERATION: &str = "show its accounts";
         let mariadb = link.version().engine == Engine::MariaDb;
+        let shared = shared();
         let list = if mariadb {
             format!(
                 "SELECT User, Host, JSON_VALUE(Priv, '$.is_role') FROM mysql.global_priv \
-                 WHERE {INTERNAL}"
+                 WHERE {shared}"
             )
         } else {
             // Hashes of passwords may have any bytes; versions before 8.0.17 show them as they are.
@@ -93,7 +101,7 @@ impl Granted {
                 Err(error) if error.number() == Some(1193) => {}
                 other => other?,
             }
-            format!("SELECT User, Host, NULL FROM mysql.user WHERE {INTERNAL}")
+            format!("SELECT User, Host, NULL FROM mysql.user WHERE {shared}")
         };
         let cell = |row: &Row, at| text_at(row, at).unwrap_or_default();
         let mut accounts = BTreeMap::new();

@@ -344,7 +344,7 @@ fn address(login: &Login) -> String {
 /// A job's own account at its donor.
 fn clone_account(job: &Job) -> String {
     let short = job.uuid.get(..8).unwrap_or(&job.uuid);
-    format!("heddle_clone_{short}")
+    format!("{}{short}", clone_plugin::ACCOUNT_PREFIX)
 }
 
 #[cfg(test)]

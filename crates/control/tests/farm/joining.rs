@@ -281,7 +281,9 @@ fn a_replica_that_holds_more_becomes_the_primary(release: Release) {
 }
 
 fn servers_that_do_not_fit_are_refused(release: Release) {
-    let Some([a, b]) = servers_of::<2>(release) else { return };
+    let Some([a, b]) = servers_of::<2>(release) else {
+        return;
+    };
     let Some(unlogged) = Server::start_with(release, &[("skip_log_bin", "")]) else {
         return;
     };

@@ -26,6 +26,9 @@ use crate::error::Error;
 use crate::link::{Link, LinkTls, Login, text_at};
 use crate::replication::detach;
 
+/// How the names of the accounts begin that exist for one clone each.
+pub const ACCOUNT_PREFIX: &str = "heddle_clone_";
+
 /// Pause between two looks at how far a clone is.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 

@@ -152,7 +152,9 @@ fn options_and_policies_of_the_plugin_hold(release: Release) {
 }
 
 fn rows_are_there_over_http(release: Release) {
-    let Some(farm) = farm(release, &[]) else { return };
+    let Some(farm) = farm(release, &[]) else {
+        return;
+    };
     let mut sql = farm.client();
     sql.run("CREATE DATABASE shop");
     sql.run(
@@ -362,7 +364,10 @@ fn own_writes_to_several_groups_are_seen(release: Release) {
 /// Names in front of keys that count for one request only, a key that is not the primary one, parts that
 /// are empty, missing, or have separators in them.
 fn names_need_not_stick_and_values_have_parts(release: Release) {
-    let Some(farm) = farm(release, &["--set", "kv_sticky=off", "--set", "kv_delimiter=::"]) else {
+    let Some(farm) = farm(
+        release,
+        &["--set", "kv_sticky=off", "--set", "kv_delimiter=::"],
+    ) else {
         return;
     };
     let mut sql = farm.client();

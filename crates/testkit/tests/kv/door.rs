@@ -15,7 +15,9 @@ fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
 }
 
 fn a_client_hears_what_memcached_says(release: Release) {
-    let Some(farm) = farm(release, &[]) else { return };
+    let Some(farm) = farm(release, &[]) else {
+        return;
+    };
     let mut raw = Raw::connect(farm.kv);
     classic(&mut raw);
     meta(&mut raw);
@@ -365,7 +367,9 @@ fn ends(farm: &Farm, mut raw: Raw) {
 }
 
 fn containers_are_chosen_by_name(release: Release) {
-    let Some(mut farm) = farm(release, &[]) else { return };
+    let Some(mut farm) = farm(release, &[]) else {
+        return;
+    };
     let mut sql = farm.client();
     sql.run("CREATE DATABASE shop");
     sql.run(

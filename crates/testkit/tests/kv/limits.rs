@@ -22,7 +22,9 @@ fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
 
 /// What is under way is answered, then the connection is closed; who is idle is closed at once.
 fn the_end_answers_what_is_under_way(release: Release) {
-    let Some(mut farm) = farm(release, &[]) else { return };
+    let Some(mut farm) = farm(release, &[]) else {
+        return;
+    };
     let mut raw = Raw::connect(farm.kv);
     raw.asks("set held 0 0 1\r\n1\r\n", "STORED\r\n");
     let mut idle = Raw::connect(farm.kv);
@@ -57,7 +59,9 @@ fn the_end_answers_what_is_under_way(release: Release) {
 /// Half a line and half a value are nothing; what came whole before them is carried out.
 #[test]
 fn clients_that_leave_in_the_middle() {
-    let Some(farm) = farm(Release::Installed, &[]) else { return };
+    let Some(farm) = farm(Release::Installed, &[]) else {
+        return;
+    };
     for half in [
         "set half 0 0 10\r\nabc",
         "set half 0 0 3\r\nabc",
@@ -99,7 +103,9 @@ fn resident_kb(pid: u32) -> u64 {
 /// Who asks and never reads is not read from after a while, whatever it asks for, and costs others nothing.
 #[test]
 fn a_client_that_never_reads_is_held_up() {
-    let Some(farm) = farm(Release::Installed, &[]) else { return };
+    let Some(farm) = farm(Release::Installed, &[]) else {
+        return;
+    };
     let mut raw = Raw::connect(farm.kv);
     let large = "x".repeat(1 << 20);
     raw.asks(
@@ -135,7 +141,9 @@ fn a_client_that_never_reads_is_held_up() {
 /// More requests than may be under way, of every kind, are answered in their order.
 #[test]
 fn pipelines_have_no_end() {
-    let Some(farm) = farm(Release::Installed, &[]) else { return };
+    let Some(farm) = farm(Release::Installed, &[]) else {
+        return;
+    };
     let raw = Raw::connect(farm.kv);
     let mut writer = raw.0.try_clone().expect("a second handle");
     let turns = 20_000;
@@ -182,7 +190,10 @@ impl<T: Read + Write> ReadWrite for T {}
 /// Within TLS everything is as without it; where it is required, nothing is said without it, and accounts
 /// may demand it.
 fn clients_use_tls_and_log_in_within_it(release: Release) {
-    let Some(farm) = farm(release, &["--set", "kv_auth=on", "--set", "tls_clients=preferred"]) else {
+    let Some(farm) = farm(
+        release,
+        &["--set", "kv_auth=on", "--set", "tls_clients=preferred"],
+    ) else {
         return;
     };
     let mut sql = farm.client();
@@ -283,7 +294,9 @@ fn items_have_a_size() {
 
 /// A table that is changed while clients use it.
 fn tables_change(release: Release) {
-    let Some(farm) = farm(release, &[]) else { return };
+    let Some(farm) = farm(release, &[]) else {
+        return;
+    };
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.moving (k INT PRIMARY KEY, v INT, w VARCHAR(20))");
     farm.make_container("moving --table=heddle.moving --key=k --values=v,w --cache_bytes=1000000");
@@ -328,7 +341,9 @@ fn tables_change(release: Release) {
 
 /// Expired rows are deleted in the background, others stay.
 fn expired_rows_are_deleted(release: Release) {
-    let Some(farm) = farm(release, &[]) else { return };
+    let Some(farm) = farm(release, &[]) else {
+        return;
+    };
     let mut sql = farm.client();
     sql.run(
         "INSERT INTO heddle.kv (k, v, expire) VALUES ('old', 'x', 5), ('stays', 'x', 0), \
@@ -342,7 +357,9 @@ fn expired_rows_are_deleted(release: Release) {
 
 /// Keys with ZEROFILL look otherwise in the binlog: their rows are not remembered.
 fn keys_with_zeros_in_front_are_not_remembered(release: Release) {
-    let Some(farm) = farm(release, &[]) else { return };
+    let Some(farm) = farm(release, &[]) else {
+        return;
+    };
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.zeros (k INT(5) ZEROFILL PRIMARY KEY, v VARCHAR(9))");
     sql.run("INSERT INTO heddle.zeros VALUES (7, 'one')");
@@ -373,7 +390,10 @@ fn logs_in(raw: &mut Raw, login: &str) -> bool {
 /// Who has not logged in has a limit of its own, over all doors.
 #[test]
 fn strangers_have_a_limit_of_their_own() {
-    let Some(farm) = farm(Release::Installed, &["--set", "kv_auth=on", "--set", "logins_max=1"]) else {
+    let Some(farm) = farm(
+        Release::Installed,
+        &["--set", "kv_auth=on", "--set", "logins_max=1"],
+    ) else {
         return;
     };
     let login = "set x 0 0 6\r\nkv one\r\n";
@@ -398,7 +418,10 @@ fn strangers_have_a_limit_of_their_own() {
 #[test]
 fn an_address_whose_logins_fail_has_to_wait() {
     let Some(from) = own_address() else { return };
-    let Some(farm) = farm(Release::Installed, &["--set", "kv_auth=on", "--set", "login_failures=3"]) else {
+    let Some(farm) = farm(
+        Release::Installed,
+        &["--set", "kv_auth=on", "--set", "login_failures=3"],
+    ) else {
         return;
     };
     farm.client().run("CREATE USER kv IDENTIFIED BY 'one'");

@@ -41,7 +41,10 @@ fn what_has_no_global_value_ties_the_session() {
             let before = door.counter("pins_variable");
             let mut client = door.client();
             for value in ["1", "'AUTOMATIC'", "'FULL'"] {
-                if client.query(format!("SET SESSION {name} = {value}")).is_ok() {
+                if client
+                    .query(format!("SET SESSION {name} = {value}"))
+                    .is_ok()
+                {
                     wait_until(SOON, &format!("{}: {name}", server.version()), || {
                         door.counter("pins_variable") == before + 1
                     });
@@ -102,7 +105,10 @@ fn a_variable_that_another_server_does_not_know_is_no_error() {
         assert_eq!(client.value(&all), "older");
         // It is gone for good.
         door.promote(0);
-        assert_eq!(client.value("SELECT @@sort_buffer_size FROM v.who"), "555008");
+        assert_eq!(
+            client.value("SELECT @@sort_buffer_size FROM v.who"),
+            "555008"
+        );
     }
 }
 

@@ -147,7 +147,9 @@ fn a_dump_is_of_one_moment(release: Release) {
     client.run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");
     let rows = client.rows("HEDDLE SNAPSHOT");
     assert_eq!(rows.len(), 2);
-    let known = rows.iter().all(|row| row.iter().all(Option::is_some));
+    // MySQL's GTIDs do not say where in a file they stand.
+    let cells = if release == Release::Installed { 5 } else { 3 };
+    let known = (rows.iter()).all(|row| row[..cells].iter().all(Option::is_some));
     assert!(known, "{rows:?}");
     client.run("COMMIT");
     client.run("START TRANSACTION WITH CONSISTENT SNAPSHOT");
