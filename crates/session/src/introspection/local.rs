@@ -21,6 +21,7 @@ use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
 use crate::place::{Explained, chosen, estimate};
+use crate::scatter::all_servers;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -107,7 +108,7 @@ impl Session {
             None => {}
         }
         let routes = match shape.hint {
-            Some(MsHint::All) => self.foresee_all(&mut shape),
+            Some(MsHint::All) => all_servers::foresee_all(self, &mut shape),
             _ => self.foresee_route(&shape, text).map(|route| vec![route]),
         };
         if let Some(here) = here {
