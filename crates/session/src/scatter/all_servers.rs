@@ -6,15 +6,14 @@
 //! time, and the client reads their results in the order of [`routing::plan_all`]; the first error ends the reply.
 //! Levels have no say, and the session's later reads are promised nothing by it: each server shows what it has.
 
-use backend::{Lease, Questions, Residue, Target, Warnings};
-use farm::{ClientError, Status as Standing, error};
+use backend::{Lease, Questions, Residue, Warnings};
+use farm::{Status as Standing, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
-use routing::{Plan, Refusal, plan_all};
-use sqltext::{Class, Facts};
+use routing::Refusal;
 
 use super::end_scatter;
 use super::feed::{Event, Feed, Order};
@@ -26,12 +25,12 @@ use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
-use crate::connections::target::target;
 use crate::consistency::reads;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::servers_tried::{self, Asked};
 use crate::execution::statement_run::StatementRun;
-use crate::execution::{servers_tried, without};
+use crate::execution::without;
 use crate::introspection::operator::Fault;
 use crate::introspection::statistics;
 use crate::per_core::Core;
@@ -40,9 +39,6 @@ use crate::session::{self, Session, is_free};
 use crate::transaction::state::Transaction;
 use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
-
-/// One of the servers that are asked.
-type Asked = (Plan, Target);
 
 /// What the servers' replies leave behind.
 struct Left {
@@ -75,7 +71,8 @@ pub(crate) async fn run_on_all(
     if let Some(why) = ties(&session.connections, &session.variables) {
         return session.client.error(&error::ALL_SERVERS_REFUSED, &[&why]).await;
     }
-    let asked = match ask_all(session) {
+    let asked = match servers_tried::all_servers(&session.core, &session.connections, &session.run)
+    {
         Ok(asked) => asked,
         Err(Refusal { error, detail }) => return session.client.error(&error, &[&detail]).await,
     };
@@ -86,35 +83,6 @@ pub(crate) async fn run_on_all(
         return session.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
     }
     answer_of_all(session, &asked, shape, job).await
-}
-
-/// The same for a text that is not the current command's, and is not run.
-pub(crate) fn foresee_all(session: &Session, shape: &mut Shape) -> Result<Vec<Asked>, Refusal> {
-    shape.heed_hint();
-    match bars_text(&session.core, shape) {
-        None => ask_all(session),
-        Some(why) => Err(Refusal {
-            error: error::ALL_SERVERS_REFUSED,
-            detail: why.to_owned(),
-        }),
-    }
-}
-
-/// The servers of the current group, and where each is.
-fn ask_all(session: &Session) -> Result<Vec<Asked>, Refusal> {
-    let snapshot = session.core.shared.published.load();
-    let refuse = |error: ClientError| Refusal {
-        error,
-        detail: "of this session".to_owned(),
-    };
-    let group = session.connections.group(&snapshot).ok_or_else(|| refuse(error::NO_GROUP))?;
-    let among = session.run.ruled.as_ref().and_then(|ruled| ruled.servers.as_deref());
-    let plans = plan_all(group, among)?.into_iter();
-    let reached = plans.map(|plan| {
-        let target = target(&snapshot, plan.server, plan.read_only);
-        Ok((plan, target.ok_or_else(|| refuse(error::NO_SERVER))?))
-    });
-    reached.collect()
 }
 
 /// Why the hint is not followed for this command, wherever its tables are.
@@ -130,7 +98,7 @@ pub(crate) fn bars_all(
     }
     let free = is_free(variables.status) && transaction.dist_txn.is_none();
     let inside = "is not followed inside a transaction, which has its server";
-    bars_text(core, shape).or((!free).then_some(inside))
+    servers_tried::bars_all_servers(core, shape).or((!free).then_some(inside))
 }
 
 /// Why the session's statements run on one connection of the current group.
@@ -311,18 +279,6 @@ fn note_asked(session: &mut Session, lease: &mut Lease, shape: &Shape, outcome: 
     if outcome.error.is_some() || outcome.warnings > 0 {
         connection.owner.warned = session.handle.id;
     }
-}
-
-/// Why no text of this shape runs on all servers.
-fn bars_text(core: &Core, shape: &Shape) -> Option<&'static str> {
-    if shape.facts.contains(Facts::MULTIPLE) {
-        return Some("is for one statement, and the text has several");
-    }
-    let reads = shape.class == Class::Read && !servers_tried::is_known_writer(core, shape);
-    (!reads).then_some(
-        "is for what surely reads: the primary runs everything else, and replication takes its changes \
-         to the other servers",
-    )
 }
 
 /// Sends the client each server's result, but for the end of the last one, which is still in the writer. Gives the
