@@ -1,13 +1,17 @@
 //! Which servers are worth a try for a statement, and when another one may help.
 
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::target::target;
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::execution::without;
 use crate::per_core::{Core, Handle};
 use crate::variables::diagnostics;
 use crate::variables::session_variables::SessionVariables;
-use backend::{Connection, ConnectionError, PoolError};
-use sqltext::Class;
+use backend::{Connection, ConnectionError, PoolError, Target};
+use farm::{ClientError, error};
+use routing::{Plan, Refusal, plan_all};
+use sqltext::{Class, Facts};
 
 /// The statement cannot run on this connection as it is, or not at all.
 pub(crate) fn is_barred(
@@ -28,6 +32,42 @@ pub(crate) fn is_known_writer(core: &Core, shape: &Shape) -> bool {
         let writers = core.writers.borrow();
         !writers.is_empty() && writers.contains(&shape.hash)
     }
+}
+
+/// One of all servers that a statement asks for.
+pub(crate) type Asked = (Plan, Target);
+
+/// The servers of the current group for a statement that asks all of them, and where each is.
+pub(crate) fn all_servers(
+    core: &Core,
+    connections: &GroupConnections,
+    run: &StatementRun,
+) -> Result<Vec<Asked>, Refusal> {
+    let snapshot = core.shared.published.load();
+    let refuse = |error: ClientError| Refusal {
+        error,
+        detail: "of this session".to_owned(),
+    };
+    let group = connections.group(&snapshot).ok_or_else(|| refuse(error::NO_GROUP))?;
+    let among = run.ruled.as_ref().and_then(|ruled| ruled.servers.as_deref());
+    let plans = plan_all(group, among)?.into_iter();
+    let reached = plans.map(|plan| {
+        let target = target(&snapshot, plan.server, plan.read_only);
+        Ok((plan, target.ok_or_else(|| refuse(error::NO_SERVER))?))
+    });
+    reached.collect()
+}
+
+/// Why no text of this shape runs on all servers.
+pub(crate) fn bars_all_servers(core: &Core, shape: &Shape) -> Option<&'static str> {
+    if shape.facts.contains(Facts::MULTIPLE) {
+        return Some("is for one statement, and the text has several");
+    }
+    let reads = shape.class == Class::Read && !is_known_writer(core, shape);
+    (!reads).then_some(
+        "is for what surely reads: the primary runs everything else, and replication takes its changes \
+         to the other servers",
+    )
 }
 
 /// True when the connection's last statement was this session's last statement.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backend::Target;
 use farm::{Access, Snapshot, error};
 use mysql_wire::status::Status;
-use routing::Plan;
+use routing::{Plan, Refusal};
 use sqltext::{Facts, MsHint, Verb};
 
 use crate::authentication::login::SessionUser;
@@ -16,6 +16,7 @@ use crate::consistency::promises;
 use crate::execution::exec::Shape;
 use crate::execution::profile::show_profile;
 use crate::execution::rules;
+use crate::execution::servers_tried;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
@@ -107,7 +108,16 @@ impl Session {
             None => {}
         }
         let routes = match shape.hint {
-            Some(MsHint::All) => self.foresee_all(&mut shape),
+            Some(MsHint::All) => {
+                shape.heed_hint();
+                match servers_tried::bars_all_servers(&self.core, &shape) {
+                    None => servers_tried::all_servers(&self.core, &self.connections, &self.run),
+                    Some(why) => Err(Refusal {
+                        error: error::ALL_SERVERS_REFUSED,
+                        detail: why.to_owned(),
+                    }),
+                }
+            }
             _ => self.foresee_route(&shape, text).map(|route| vec![route]),
         };
         if let Some(here) = here {

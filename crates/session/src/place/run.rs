@@ -17,7 +17,7 @@ use crate::execution::cache;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::place::into;
-use crate::scatter::{Part, Scatter, Wanted, sift};
+use crate::scatter::{Part, Scatter, Wanted, all_servers, sift};
 use crate::session::Session;
 use crate::transaction::unit_of_work;
 use crate::variables::lasting;
@@ -27,7 +27,7 @@ impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.
     pub(crate) async fn run_free(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let all = shape.hint == Some(MsHint::All);
-        if (all || shape.bad_hint) && Box::pin(self.refuse_hint(&shape, job)).await? {
+        if (all || shape.bad_hint) && Box::pin(refuse_hint(self, &shape, job)).await? {
             return Ok(());
         }
         let ends = shape.class == Class::Transaction || shape.verb == Verb::Xa;
@@ -50,7 +50,7 @@ impl Session {
             }
         }
         if all {
-            return Box::pin(self.run_on_all(place, shape, job)).await;
+            return Box::pin(all_servers::run_on_all(self, place, shape, job)).await;
         }
         if let Where::Later(spot) = &place {
             if let Spot::Select | Spot::ByKeys | Spot::Limited(_) | Spot::Moves(_) = **spot {
@@ -91,20 +91,6 @@ impl Session {
         ))
         .await;
         Ok(())
-    }
-
-    /// Answers a command whose hint cannot be followed, wherever its tables are. False: it can be followed.
-    async fn refuse_hint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let (core, variables) = (&self.core, &self.variables);
-        if shape.bad_hint {
-            consistency_hints::refuse_hint(core, &mut self.client, variables).await?;
-            return Ok(true);
-        }
-        let barred = self.bars_all(shape, job);
-        if let Some(why) = barred {
-            self.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await?;
-        }
-        Ok(barred.is_some())
     }
 
     /// The same on the current seat.
@@ -278,6 +264,20 @@ impl Session {
         };
         self.scatter_out(&scatter, shape, job).await
     }
+}
+
+/// Answers a command whose hint cannot be followed, wherever its tables are. False: it can be followed.
+async fn refuse_hint(session: &mut Session, shape: &Shape, job: Job) -> Result<bool, End> {
+    let (core, variables) = (&session.core, &session.variables);
+    if shape.bad_hint {
+        consistency_hints::refuse_hint(core, &mut session.client, variables).await?;
+        return Ok(true);
+    }
+    let barred = all_servers::bars_all(core, variables, &session.transaction, shape, job);
+    if let Some(why) = barred {
+        session.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await?;
+    }
+    Ok(barred.is_some())
 }
 
 /// How a query over several groups is answered, or why it is not.

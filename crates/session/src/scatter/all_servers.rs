@@ -6,15 +6,14 @@
 //! time, and the client reads their results in the order of [`routing::plan_all`]; the first error ends the reply.
 //! Levels have no say, and the session's later reads are promised nothing by it: each server shows what it has.
 
-use backend::{Lease, Questions, Residue, Target, Warnings};
-use farm::{ClientError, Status as Standing, error};
+use backend::{Lease, Questions, Residue, Warnings};
+use farm::{Status as Standing, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
-use routing::{Plan, Refusal, plan_all};
-use sqltext::{Class, Facts};
+use routing::Refusal;
 
 use super::end_scatter;
 use super::feed::{Event, Feed, Order};
@@ -25,21 +24,21 @@ use super::stop::end_feeds;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
-use crate::connections::target::target;
+use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::servers_tried::{self, Asked};
 use crate::execution::statement_run::StatementRun;
-use crate::execution::{servers_tried, without};
+use crate::execution::without;
 use crate::introspection::operator::Fault;
 use crate::introspection::statistics;
 use crate::per_core::Core;
 use crate::place::Where;
 use crate::session::{self, Session, is_free};
+use crate::transaction::state::Transaction;
 use crate::transaction::{loss, settle};
-
-/// One of the servers that are asked.
-type Asked = (Plan, Target);
+use crate::variables::session_variables::SessionVariables;
 
 /// What the servers' replies leave behind.
 struct Left {
@@ -50,269 +49,236 @@ struct Left {
     failure: Option<(String, Option<ServerRefusal>)>,
 }
 
-impl Session {
-    /// Runs the current text on every server of the group that it is for, to its answer. Nothing bars it by itself
-    /// ([`Session::bars_all`]).
-    pub(crate) async fn run_on_all(
-        &mut self,
-        place: Where,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        self.run.recording = None;
-        match &place {
-            Where::Stay => {}
-            Where::Group(group) => self.connections.switch_to(group, &self.core),
-            Where::Refuse(error, detail) => return self.client.error(error, &[detail]).await,
-            _ => {
-                let why = "asks the servers of one group, and the rows are on several: choose a shard by \
-                           /*heddle shard_table=TABLE shard_key=KEY*/";
-                return self.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
-            }
-        }
-        if let Some(why) = self.ties() {
-            return self.client.error(&error::ALL_SERVERS_REFUSED, &[&why]).await;
-        }
-        let asked = match self.ask_all() {
-            Ok(asked) => asked,
-            Err(Refusal { error, detail }) => return self.client.error(&error, &[&detail]).await,
-        };
-        let several = Capabilities::MULTI_RESULTS | Capabilities::MULTI_STATEMENTS;
-        if asked.len() > 1 && !self.client.capabilities.intersects(several) {
-            let why = "gives several results, which the client did not ask for when it logged in \
-                       (CLIENT_MULTI_RESULTS)";
-            return self.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
-        }
-        self.answer_of_all(&asked, shape, job).await
-    }
-
-    /// The same for a text that is not the current command's, and is not run.
-    pub(crate) fn foresee_all(&self, shape: &mut Shape) -> Result<Vec<Asked>, Refusal> {
-        shape.heed_hint();
-        match bars_text(&self.core, shape) {
-            None => self.ask_all(),
-            Some(why) => Err(Refusal {
-                error: error::ALL_SERVERS_REFUSED,
-                detail: why.to_owned(),
-            }),
+/// Runs the current text on every server of the group that it is for, to its answer. Nothing bars it by itself
+/// ([`bars_all`]).
+pub(crate) async fn run_on_all(
+    session: &mut Session,
+    place: Where,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    session.run.recording = None;
+    match &place {
+        Where::Stay => {}
+        Where::Group(group) => session.connections.switch_to(group, &session.core),
+        Where::Refuse(error, detail) => return session.client.error(error, &[detail]).await,
+        _ => {
+            let why = "asks the servers of one group, and the rows are on several: choose a shard by \
+                       /*heddle shard_table=TABLE shard_key=KEY*/";
+            return session.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
         }
     }
-
-    /// The servers of the current group, and where each is.
-    fn ask_all(&self) -> Result<Vec<Asked>, Refusal> {
-        let snapshot = self.core.shared.published.load();
-        let refuse = |error: ClientError| Refusal {
-            error,
-            detail: "of this session".to_owned(),
-        };
-        let group = self.connections.group(&snapshot).ok_or_else(|| refuse(error::NO_GROUP))?;
-        let among = self.run.ruled.as_ref().and_then(|ruled| ruled.servers.as_deref());
-        let plans = plan_all(group, among)?.into_iter();
-        let reached = plans.map(|plan| {
-            let target = target(&snapshot, plan.server, plan.read_only);
-            Ok((plan, target.ok_or_else(|| refuse(error::NO_SERVER))?))
-        });
-        reached.collect()
+    if let Some(why) = ties(&session.connections, &session.variables) {
+        return session.client.error(&error::ALL_SERVERS_REFUSED, &[&why]).await;
     }
-
-    /// Why the hint is not followed for this command, wherever its tables are.
-    pub(crate) fn bars_all(&self, shape: &Shape, job: Job) -> Option<&'static str> {
-        if job != Job::Frame(Expect::Results) {
-            return Some("is for texts: a prepared statement runs on one server");
-        }
-        let free = is_free(self.variables.status) && self.transaction.dist_txn.is_none();
-        let inside = "is not followed inside a transaction, which has its server";
-        bars_text(&self.core, shape).or((!free).then_some(inside))
+    let asked = match servers_tried::all_servers(&session.core, &session.connections, &session.run)
+    {
+        Ok(asked) => asked,
+        Err(Refusal { error, detail }) => return session.client.error(&error, &[&detail]).await,
+    };
+    let several = Capabilities::MULTI_RESULTS | Capabilities::MULTI_STATEMENTS;
+    if asked.len() > 1 && !session.client.capabilities.intersects(several) {
+        let why = "gives several results, which the client did not ask for when it logged in \
+                   (CLIENT_MULTI_RESULTS)";
+        return session.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
     }
+    answer_of_all(session, &asked, shape, job).await
+}
 
-    /// Why the session's statements run on one connection of the current group.
-    fn ties(&self) -> Option<String> {
-        let held = self.connections.current.held.as_ref();
-        let why = match held {
-            Some(held) => held.pins.describe(),
-            None if self.variables.lasting.is_empty() => return None,
-            None => "settings that no other one has".to_owned(),
-        };
-        Some(format!("is not followed while the session is tied to one connection ({why})"))
+/// Why the hint is not followed for this command, wherever its tables are.
+pub(crate) fn bars_all(
+    core: &Core,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    shape: &Shape,
+    job: Job,
+) -> Option<&'static str> {
+    if job != Job::Frame(Expect::Results) {
+        return Some("is for texts: a prepared statement runs on one server");
     }
+    let free = is_free(variables.status) && transaction.dist_txn.is_none();
+    let inside = "is not followed inside a transaction, which has its server";
+    servers_tried::bars_all_servers(core, shape).or((!free).then_some(inside))
+}
 
-    async fn answer_of_all(&mut self, asked: &[Asked], shape: Shape, job: Job) -> Result<(), End> {
-        let (core, variables) = (&self.core, &self.variables);
-        let run = reads::new_run(core, &mut self.client, variables, &mut self.run, shape, job);
-        let Some(leases) = self.take_all(asked, &shape).await? else {
-            return Ok(());
-        };
-        if let Some(first) = leases.first() {
-            self.begin_attempt(first.connection(), &run);
-        }
-        let mut feeds = self.send_to_all(leases);
-        let mut writer = ResultWriter::new(Form::Text, self.client.capabilities);
-        let status = session::status_now(&self.variables, &self.transaction);
-        let (client, profile) = (&mut self.client, &mut self.run);
-        let failed = relay_all(client, profile, status, &mut feeds, &mut writer).await?;
-        end_feeds(&self.core, &self.handle, &mut feeds, failed.is_some()).await;
-        end_scatter(&self.handle, &mut self.run);
-        let left = self.leave_all(asked, &shape, feeds, failed).await;
-        self.run.number += 1;
-        let diagnostics = &mut self.variables.diagnostics;
-        diagnostics.note(&shape, &left.outcome, self.variables.mode.dialect);
-        diagnostics.learn(&mut Residue {
-            warnings: left.warnings,
-            ..Residue::default()
-        });
-        self.transaction.note_failure(left.outcome.error);
-        flush(&mut self.client, &mut self.run, &mut writer).await?;
-        self.client.sequence = writer.sequence;
-        match left.failure {
-            None => Ok(()),
-            Some((_, Some(refusal))) => self.client.pass_refusal(&refusal).await,
-            Some((server, None)) => {
-                self.client.error(&error::SERVER_LOST_IN_RESULT, &[&server]).await
-            }
-        }
+/// Why the session's statements run on one connection of the current group.
+fn ties(connections: &GroupConnections, variables: &SessionVariables) -> Option<String> {
+    let why = match &connections.current.held {
+        Some(held) => held.pins.describe(),
+        None if variables.lasting.is_empty() => return None,
+        None => "settings that no other one has".to_owned(),
+    };
+    Some(format!("is not followed while the session is tied to one connection ({why})"))
+}
+
+async fn answer_of_all(
+    session: &mut Session,
+    asked: &[Asked],
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    let (core, variables) = (&session.core, &session.variables);
+    let run = reads::new_run(core, &mut session.client, variables, &mut session.run, shape, job);
+    let Some(leases) = take_all(session, asked, &shape).await? else {
+        return Ok(());
+    };
+    if let Some(first) = leases.first() {
+        session.begin_attempt(first.connection(), &run);
     }
-
-    /// A connection to each server. `None`: one could not be had, and the client has been told why.
-    async fn take_all(
-        &mut self,
-        asked: &[Asked],
-        shape: &Shape,
-    ) -> Result<Option<Vec<Lease>>, End> {
-        let mut leases = Vec::with_capacity(asked.len());
-        for (plan, target) in asked {
-            self.run.profile.chosen(*plan, self.promises.level_of(shape));
-            let taken = loop {
-                let taken = Box::pin(self.checkout(plan, target, shape)).await;
-                let (core, handle, user) = (&self.core, &self.handle, &self.user);
-                match taken {
-                    Err(error)
-                        if without::does_without(
-                            core,
-                            handle,
-                            user,
-                            &mut self.variables,
-                            &error,
-                        ) => {}
-                    taken => break taken,
-                }
-            };
-            match taken {
-                Ok((lease, _)) => leases.push(lease),
-                Err(error) => {
-                    loss::suspect_refusal(&self.core, &self.handle, plan.server, &error);
-                    for lease in leases {
-                        settle::give_back(&self.handle, lease);
-                    }
-                    self.client.pool_error(&error, target).await?;
-                    return Ok(None);
-                }
-            }
-        }
-        Ok(Some(leases))
-    }
-
-    /// Sends all of them the client's text.
-    fn send_to_all(&mut self, leases: Vec<Lease>) -> Feeds {
-        let order = Order {
-            text: packet::joined(self.client.frame()).split_off(1),
-            ..Order::default()
-        };
-        let core = &self.core;
-        let start = |lease| {
-            count(&core.counters.statements);
-            Feed::start(lease, &order, core.take_buffer())
-        };
-        let all: Vec<Feed> = leases.into_iter().map(start).collect();
-        let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
-        self.handle.running_elsewhere.replace(elsewhere);
-        Feeds {
-            all,
-            clocked: false,
-        }
-    }
-
-    /// Counts what each server did, asks for the warnings that are the session's now, and gives the connections back.
-    async fn leave_all(
-        &mut self,
-        asked: &[Asked],
-        shape: &Shape,
-        feeds: Feeds,
-        failed: Option<usize>,
-    ) -> Left {
-        let told = failed.unwrap_or(asked.len().saturating_sub(1));
-        let mut left = Left {
-            outcome: Outcome::default(),
-            warnings: None,
-            failure: None,
-        };
-        for (at, (mut feed, (plan, target))) in feeds.all.into_iter().zip(asked).enumerate() {
-            let mut outcome = std::mem::take(&mut feed.outcome);
-            outcome.status = Some(self.variables.status);
-            let refusal = feed.refusal.take();
-            let (lease, buffer) = feed.finish();
-            self.core.give_buffer(buffer);
-            let server = format!("{}:{}", target.host, target.port);
-            match lease {
-                // Another one is closed because it did not stop in time.
-                None if at == told => {
-                    loss::suspect(&self.core, &self.handle, plan.server, Fault::Reset);
-                    outcome.error = Some(error::SERVER_LOST_IN_RESULT.number);
-                }
-                None => {}
-                Some(mut lease) => {
-                    self.note_asked(&mut lease, shape, &outcome);
-                    if at == told && (outcome.error.is_some() || outcome.warnings > 0) {
-                        left.warnings = warnings_of(&mut lease).await;
-                    }
-                    settle::give_back(&self.handle, lease);
-                }
-            }
-            if at == told {
-                left.outcome = outcome;
-                left.failure =
-                    failed.map(|_| (server.clone(), refusal.map(|it| named(it, &server))));
-            }
-        }
-        left
-    }
-
-    /// A server has answered.
-    fn note_asked(&mut self, lease: &mut Lease, shape: &Shape, outcome: &Outcome) {
-        let connection = lease.connection_mut();
-        let snapshot = self.core.shared.published.load();
-        let server = snapshot.server(connection.server);
-        let replica = server.is_some_and(|server| server.status == Standing::Replica);
-        statistics::note_served(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &self.run,
-            shape,
-            connection.server,
-            replica,
-        );
-        if replica {
-            count(&self.core.counters.reads_to_replicas);
-        }
-        self.run.profile.done(connection, outcome);
-        connection.owner.session = self.handle.id;
-        connection.owner.statement = 0;
-        if outcome.error.is_some() || outcome.warnings > 0 {
-            connection.owner.warned = self.handle.id;
+    let mut feeds = send_to_all(session, leases);
+    let mut writer = ResultWriter::new(Form::Text, session.client.capabilities);
+    let status = session::status_now(&session.variables, &session.transaction);
+    let (client, profile) = (&mut session.client, &mut session.run);
+    let failed = relay_all(client, profile, status, &mut feeds, &mut writer).await?;
+    end_feeds(&session.core, &session.handle, &mut feeds, failed.is_some()).await;
+    end_scatter(&session.handle, &mut session.run);
+    let left = leave_all(session, asked, &shape, feeds, failed).await;
+    session.run.number += 1;
+    let diagnostics = &mut session.variables.diagnostics;
+    diagnostics.note(&shape, &left.outcome, session.variables.mode.dialect);
+    diagnostics.learn(&mut Residue {
+        warnings: left.warnings,
+        ..Residue::default()
+    });
+    session.transaction.note_failure(left.outcome.error);
+    flush(&mut session.client, &mut session.run, &mut writer).await?;
+    session.client.sequence = writer.sequence;
+    match left.failure {
+        None => Ok(()),
+        Some((_, Some(refusal))) => session.client.pass_refusal(&refusal).await,
+        Some((server, None)) => {
+            session.client.error(&error::SERVER_LOST_IN_RESULT, &[&server]).await
         }
     }
 }
 
-/// Why no text of this shape runs on all servers.
-fn bars_text(core: &Core, shape: &Shape) -> Option<&'static str> {
-    if shape.facts.contains(Facts::MULTIPLE) {
-        return Some("is for one statement, and the text has several");
+/// A connection to each server. `None`: one could not be had, and the client has been told why.
+async fn take_all(
+    session: &mut Session,
+    asked: &[Asked],
+    shape: &Shape,
+) -> Result<Option<Vec<Lease>>, End> {
+    let mut leases = Vec::with_capacity(asked.len());
+    for (plan, target) in asked {
+        session.run.profile.chosen(*plan, session.promises.level_of(shape));
+        let taken = loop {
+            let taken = Box::pin(session.checkout(plan, target, shape)).await;
+            let (core, handle, user) = (&session.core, &session.handle, &session.user);
+            match taken {
+                Err(error)
+                    if without::does_without(
+                        core,
+                        handle,
+                        user,
+                        &mut session.variables,
+                        &error,
+                    ) => {}
+                taken => break taken,
+            }
+        };
+        match taken {
+            Ok((lease, _)) => leases.push(lease),
+            Err(error) => {
+                loss::suspect_refusal(&session.core, &session.handle, plan.server, &error);
+                for lease in leases {
+                    settle::give_back(&session.handle, lease);
+                }
+                session.client.pool_error(&error, target).await?;
+                return Ok(None);
+            }
+        }
     }
-    let reads = shape.class == Class::Read && !servers_tried::is_known_writer(core, shape);
-    (!reads).then_some(
-        "is for what surely reads: the primary runs everything else, and replication takes its changes \
-         to the other servers",
-    )
+    Ok(Some(leases))
+}
+
+/// Sends all of them the client's text.
+fn send_to_all(session: &mut Session, leases: Vec<Lease>) -> Feeds {
+    let order = Order {
+        text: packet::joined(session.client.frame()).split_off(1),
+        ..Order::default()
+    };
+    let core = &session.core;
+    let start = |lease| {
+        count(&core.counters.statements);
+        Feed::start(lease, &order, core.take_buffer())
+    };
+    let all: Vec<Feed> = leases.into_iter().map(start).collect();
+    let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
+    session.handle.running_elsewhere.replace(elsewhere);
+    Feeds {
+        all,
+        clocked: false,
+    }
+}
+
+/// Counts what each server did, asks for the warnings that are the session's now, and gives the connections back.
+async fn leave_all(
+    session: &mut Session,
+    asked: &[Asked],
+    shape: &Shape,
+    feeds: Feeds,
+    failed: Option<usize>,
+) -> Left {
+    let told = failed.unwrap_or(asked.len().saturating_sub(1));
+    let mut left = Left {
+        outcome: Outcome::default(),
+        warnings: None,
+        failure: None,
+    };
+    for (at, (mut feed, (plan, target))) in feeds.all.into_iter().zip(asked).enumerate() {
+        let mut outcome = std::mem::take(&mut feed.outcome);
+        outcome.status = Some(session.variables.status);
+        let refusal = feed.refusal.take();
+        let (lease, buffer) = feed.finish();
+        session.core.give_buffer(buffer);
+        let server = format!("{}:{}", target.host, target.port);
+        match lease {
+            // Another one is closed because it did not stop in time.
+            None if at == told => {
+                loss::suspect(&session.core, &session.handle, plan.server, Fault::Reset);
+                outcome.error = Some(error::SERVER_LOST_IN_RESULT.number);
+            }
+            None => {}
+            Some(mut lease) => {
+                note_asked(session, &mut lease, shape, &outcome);
+                if at == told && (outcome.error.is_some() || outcome.warnings > 0) {
+                    left.warnings = warnings_of(&mut lease).await;
+                }
+                settle::give_back(&session.handle, lease);
+            }
+        }
+        if at == told {
+            left.outcome = outcome;
+            left.failure = failed.map(|_| (server.clone(), refusal.map(|it| named(it, &server))));
+        }
+    }
+    left
+}
+
+/// A server has answered.
+fn note_asked(session: &mut Session, lease: &mut Lease, shape: &Shape, outcome: &Outcome) {
+    let connection = lease.connection_mut();
+    let snapshot = session.core.shared.published.load();
+    let server = snapshot.server(connection.server);
+    let replica = server.is_some_and(|server| server.status == Standing::Replica);
+    statistics::note_served(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &session.run,
+        shape,
+        connection.server,
+        replica,
+    );
+    if replica {
+        count(&session.core.counters.reads_to_replicas);
+    }
+    session.run.profile.done(connection, outcome);
+    connection.owner.session = session.handle.id;
+    connection.owner.statement = 0;
+    if outcome.error.is_some() || outcome.warnings > 0 {
+        connection.owner.warned = session.handle.id;
+    }
 }
 
 /// Sends the client each server's result, but for the end of the last one, which is still in the writer. Gives the

@@ -107,7 +107,9 @@ fn options_and_policies_of_the_plugin_hold(release: Release) {
     wait_until(PATIENCE, "the plugin's container", || known(&farm));
     // Acknowledged means committed, whatever the option says; and it is said that the option is not followed.
     let events = farm.json(&["group", "events"]);
-    let refused = events.iter().filter(|it| it["kind"] == "kv_option_refused");
+    let refused = events
+        .iter()
+        .filter(|it| it["event"] == "kv_option_refused");
     assert_eq!(refused.count(), 1, "{events:?}");
     let mut raw = Raw::connect(farm.kv);
     raw.asks(
