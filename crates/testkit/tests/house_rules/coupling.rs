@@ -42,7 +42,7 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("files flat", "crates/farm/src", 21),
     ("files flat", "crates/heddle/src", 25),
     ("files flat", "crates/session/src/place", 22),
-    ("files flat", "crates/sqltext/src", 38),
+    ("files flat", "crates/sqltext/src", 37),
     ("files flat", "crates/testkit/src", 24),
     ("files in a circle", "backend", 15),
     ("files in a circle", "control", 31),
