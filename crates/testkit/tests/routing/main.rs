@@ -2,6 +2,7 @@
 
 mod client_level;
 mod consistency;
+mod digests;
 mod hooks;
 mod live_settings;
 mod marks;

@@ -3,6 +3,7 @@
 mod choices;
 mod dist_txn;
 mod load;
+mod profile;
 mod reshard;
 mod reshard_kinds;
 mod scratch;
