@@ -23,6 +23,8 @@ strip --strip-unneeded "$root/usr/bin/heddle"
 install -D -m 644 packaging/heddle.service "$root/usr/lib/systemd/system/heddle.service"
 install -D -m 640 packaging/heddle.toml "$root/etc/heddle/heddle.toml"
 install -D -m 644 packaging/heddle.8 "$root/usr/share/man/man8/heddle.8"
+install -D -m 644 packaging/grafana/heddle.json "$root/usr/share/heddle/grafana/heddle.json"
+install -D -m 644 packaging/prometheus/heddle.rules.yml "$root/usr/share/heddle/prometheus/heddle.rules.yml"
 install -d "$doc"
 install -m 644 README.md docs/*.md "$doc/"
 {

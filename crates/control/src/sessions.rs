@@ -28,6 +28,9 @@ pub struct SessionInfo {
     pub pinned_ms: u64,
     /// The digest of the statement that runs, in hexadecimal; empty when none does.
     pub digest: String,
+    /// Where that statement comes from, and the trace that it belongs to, as its comments say; else empty.
+    pub tag: String,
+    pub trace: String,
     /// The id of the server that runs its statement, and that server's id of the connection.
     pub running: Option<(u32, u32)>,
 }
@@ -38,7 +41,7 @@ impl SessionInfo {
 }
 
 /// The data plane, as far as the control plane may look into it. Implementations must answer without
-/// waiting for any session's client or server. `list` and `units_of_work_before` wait for the cores and are called
+/// waiting for any session's client or server. `list`, `digests`, `reset_digests` and `units_of_work_before` wait for the cores and are called
 /// on threads beside the control thread; the others are called on it.
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
@@ -55,6 +58,15 @@ pub trait Sessions: Send + Sync {
     fn placed(&self, slot: u8);
     /// What was counted since the start: names and values.
     fn counted(&self) -> Vec<(&'static str, u64)>;
+    /// What was counted of statements, by digest, since the start or the last reset; or in the minutes that ended at
+    /// this time, in milliseconds since 1970, or later.
+    fn digests(&self, _since_ms: Option<u64>) -> Vec<statistics::Row> {
+        Vec::new()
+    }
+    /// Begins to count by digest anew; gives how many rows there were on all cores.
+    fn reset_digests(&self) -> usize {
+        0
+    }
 }
 
 /// A router without a data plane, for tests and tools.

@@ -24,6 +24,7 @@ use session::{
     AccountPlaces, BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks, Message,
     Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport, Verifiers,
 };
+use statistics::{Measured, SlowQueue};
 
 pub use reactor::listen;
 
@@ -56,6 +57,8 @@ pub struct Options {
     pub scratch: Arc<Scratch>,
     /// What the configuration gives to log in to servers with.
     pub backend_credentials: Vec<BackendCredential>,
+    /// Where slow statements go; `None` where nobody writes them down.
+    pub slow_log: Option<SlowQueue>,
 }
 
 /// The running door.
@@ -95,6 +98,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),
+        measured: Arc::new(Measured::new(threads, options.slow_log)),
     });
     let for_cores = shared.clone();
     // The cores exist before anyone can deal to them; each learns of the others by this cell.

@@ -38,7 +38,7 @@ impl Configuration {
         book.publish(rules.clone());
         Configuration {
             rules: Arc::new(book),
-            live: Arc::new(Live::new(in_force.settings, in_force.preferences)),
+            live: Arc::new(Live::new(in_force)),
             own: Mutex::new(Own {
                 in_force: settings.clone(),
                 settings,

@@ -202,7 +202,14 @@ impl Router {
                 () = until_stopped(stopped.clone()) => {}
             }
         };
-        let (result, (), (), (), (), ()) = tokio::join!(life, control, http, follow, reread, told);
+        let minutes = async {
+            tokio::select! {
+                () = data_plane::keep_minutes(&self.data_plane) => {}
+                () = until_stopped(stopped.clone()) => {}
+            }
+        };
+        let (result, (), (), (), (), (), ()) =
+            tokio::join!(life, control, http, follow, reread, told, minutes);
         result
     }
 
@@ -239,6 +246,7 @@ impl Router {
             &self.control,
         );
         options.scratch = Arc::clone(&self.scratch);
+        options.slow_log = data_plane::slow_log::start(settings)?;
         let door = door_sql::start(options).map_err(failed)?;
         door.shared().registry.begin_after(self.last_id);
         let mut doors = Doors::open(settings, door, kv)?;

@@ -70,6 +70,11 @@ counters! {
     xa_lock_waits "Transactions over groups that ended because they waited for a lock for too long.";
     xa_snapshots "Snapshots over all groups that were opened.";
     xa_of_statements "Statements that wrote on several groups in a transaction of their own.";
+    digests_now "Rows of digests that are kept now.";
+    digest_bytes_now "Bytes that the rows of digests take now.";
+    digests_evicted "Rows of digests that went because newer ones needed their room.";
+    slow_statements "Slow statements that were handed over to be written into the slow log.";
+    slow_statements_dropped "Slow statements that were not, because too many waited to be written.";
     gathers "SELECTs whose rows were fetched from their groups and put together on one server.";
     gathered_rows "Rows that were fetched from their groups for them.";
     gathers_on_stand_in "Those of them that ran on a primary in place of the scratch server.";

@@ -63,6 +63,8 @@ impl DoorClients {
             command: door_client.busy.get().then_some("memcached"),
             time_s: now_s.saturating_sub(door_client.active_s.get()),
             digest: None,
+            tag: String::new(),
+            trace: String::new(),
             running: None,
             held: None,
             reasons: Vec::new(),

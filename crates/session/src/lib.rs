@@ -68,6 +68,7 @@ pub use auth::verifiers::{VerifierQueue, Verifiers};
 pub use backend::{Limits, Secret, Terms};
 pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
+pub use statistics::Settings as Counting;
 
 /// What other threads tell a core.
 #[derive(Debug)]

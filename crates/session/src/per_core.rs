@@ -5,6 +5,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::Guard;
 use auth::account_places::AccountPlaces;
@@ -24,7 +25,8 @@ use routing::Balance;
 use routing::rules::Rulebook;
 use rowcache::ReadState;
 use rustc_hash::{FxHashMap, FxHashSet};
-use sqltext::{Digest, Scan};
+use sqltext::Scan;
+use statistics::{Digests, Measured};
 
 use crate::client::stall::{Progress, Running};
 use crate::client::transport::Transport;
@@ -36,14 +38,13 @@ use crate::consistency::write_tags::WriteTags;
 use crate::counters::Counters;
 use crate::door_clients::DoorClients;
 use crate::execution::cache::Cache;
-use crate::execution::digests::Digests;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
 use crate::internal;
 use crate::introspection::peers::Peers;
 use crate::introspection::registry::Registry;
 use crate::introspection::statistics::{of_farm, publish_openings};
-use crate::introspection::view::Hold;
+use crate::introspection::view::{Asked, Hold};
 use crate::place::{Blocks, Plans};
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
@@ -80,6 +81,8 @@ pub struct Shared {
     pub changes: Changes,
     /// One for each core.
     pub counters: Vec<Arc<Counters>>,
+    /// What statements took, and where the slow ones go.
+    pub measured: Arc<Measured>,
 }
 
 impl Shared {
@@ -154,7 +157,8 @@ pub struct Core {
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
     /// Shapes of statements that looked like reads and were refused by a replica.
     pub(crate) writers: RefCell<FxHashSet<u128>>,
-    pub(crate) digests: Digests,
+    /// The names of statements' shapes, and what was counted of each.
+    pub digests: Digests,
     texts: RefCell<Texts>,
     buffers: RefCell<Vec<Vec<u8>>>,
     pub(crate) now_s: Cell<u64>,
@@ -177,9 +181,9 @@ pub(crate) struct Handle {
     pub pass: RefCell<Pass>,
     /// Its database among the rest.
     pub state: RefCell<Rc<SessionState>>,
-    /// The byte of the last command, and the digest of the last statement.
+    /// The byte of the last command, and what is known of the last statement's text.
     pub command: Cell<u8>,
-    pub digest: Cell<Option<Digest>>,
+    pub asked: RefCell<Asked>,
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
@@ -249,6 +253,8 @@ impl Core {
         let in_force = shared.live.load();
         let settings = in_force.settings;
         let balance = Balance::new(in_force.preferences.clone(), index as u64 + 1);
+        let (measured, cores) = (shared.measured.clone(), shared.counters.len());
+        let digests = Digests::new(measured, index, cores, in_force.counting, now());
         let core = Rc::new_cyclic(|me| Core {
             me: me.clone(),
             index,
@@ -277,7 +283,7 @@ impl Core {
             decisions: Decisions::default(),
             handles: RefCell::default(),
             writers: RefCell::default(),
-            digests: Digests::default(),
+            digests,
             texts: RefCell::default(),
             buffers: RefCell::default(),
             now_s: Cell::new(0),
@@ -339,6 +345,7 @@ impl Core {
         self.settings.set(in_force.settings);
         let cores = self.shared.counters.len();
         self.pools.set_limits(in_force.settings.pool.share(self.index, cores));
+        self.digests.obey(in_force.counting, cores);
         let mut balance = self.balance.borrow_mut();
         balance.set_preferences(in_force.preferences.clone());
     }
@@ -479,6 +486,10 @@ impl Core {
         counters.connections_cut.store(usage.ended, Relaxed);
         counters.variables_refused.store(usage.variables_refused, Relaxed);
         publish_openings(counters, &usage.opened);
+        let (digests, digest_bytes, evicted) = self.digests.sizes();
+        counters.digests_now.store(digests as u64, Relaxed);
+        counters.digest_bytes_now.store(digest_bytes as u64, Relaxed);
+        counters.digests_evicted.store(evicted, Relaxed);
         let handles = self.handles.borrow();
         let holds = || handles.values().filter_map(|handle| handle.holds.get());
         let pinned = holds().filter(|hold| !hold.pins.is_empty()).count();
@@ -540,4 +551,10 @@ impl Core {
     pub fn sessions(&self) -> usize {
         self.handles.borrow().len()
     }
+}
+
+/// This moment, and the same in milliseconds since 1970.
+fn now() -> (Instant, u64) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (Instant::now(), u64::try_from(since.as_millis()).unwrap_or(0))
 }

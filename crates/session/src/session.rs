@@ -150,7 +150,7 @@ fn handle(
         peer,
         state: RefCell::new(state.clone()),
         command: Default::default(),
-        digest: Default::default(),
+        asked: Default::default(),
         user: RefCell::new(identity.pass.profile().user.clone()),
         pass: RefCell::new(identity.pass.clone()),
         closer: client.channel().closer(),

@@ -8,6 +8,7 @@ use auth::entrance::LoginLimits;
 use backend::Limits;
 use memory::Budget;
 use routing::Preferences;
+use statistics::Settings as Counting;
 
 use crate::consistency::promises::Consistency;
 use crate::consistency::reads::Reads;
@@ -66,6 +67,8 @@ pub struct InForce {
     pub settings: Settings,
     /// How reads are spread.
     pub preferences: Preferences,
+    /// What is counted of statements.
+    pub counting: Counting,
 }
 
 /// The cell that holds what is in force. A core keeps a copy and looks at the version only, which
@@ -79,14 +82,11 @@ pub struct Live {
 
 impl Live {
     /// A cell with its first contents.
-    pub fn new(settings: Settings, preferences: Preferences) -> Live {
+    pub fn new(in_force: InForce) -> Live {
         Live {
             version: AtomicU32::new(1),
-            memory: Arc::new(budget(&settings)),
-            current: ArcSwap::from_pointee(InForce {
-                settings,
-                preferences,
-            }),
+            memory: Arc::new(budget(&in_force.settings)),
+            current: ArcSwap::from_pointee(in_force),
         }
     }
 

@@ -29,6 +29,30 @@ pub fn normalise(text: &[u8], mode: &Mode, out: &mut String) {
     out.push_str(&String::from_utf8_lossy(&folder.sink.out));
 }
 
+/// In a text that carries a password or a key one of these is found, in any case.
+const SECRETS: [&[u8]; 10] = [
+    b"passw",
+    b"pwd",
+    b"identified",
+    b"secret",
+    b"crypt",
+    b"credential",
+    b"token",
+    b"authentication",
+    b"private_key",
+    b"api_key",
+];
+
+/// True unless a text surely carries no password, so that its literals may be shown. Errs to the safe side: a
+/// column that is called so is enough.
+pub fn may_hold_secret(text: &[u8]) -> bool {
+    let has = |word: &&[u8]| {
+        let mut places = text.windows(word.len());
+        places.any(|place| place.eq_ignore_ascii_case(word))
+    };
+    SECRETS.iter().any(|word| has(word))
+}
+
 struct Writer {
     out: Vec<u8>,
 }
@@ -96,5 +120,26 @@ impl Sink for Writer {
         let element = (from, self.out.len());
         let same = before.is_some_and(|(a, b)| self.out[a..b] == self.out[from..]);
         (element, same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_with_passwords_are_told() {
+        for text in [
+            "CREATE USER a IDENTIFIED BY 'x'",
+            "set password = 'x'",
+            "CHANGE MASTER TO MASTER_PASSWORD='x'",
+            "UPDATE users SET passwd = 'x'",
+            "SELECT AES_ENCRYPT('x', 'y')",
+            "INSERT INTO t (Api_Key) VALUES ('x')",
+        ] {
+            assert!(may_hold_secret(text.as_bytes()), "{text}");
+        }
+        assert!(!may_hold_secret(b"SELECT name FROM users WHERE id = 5"));
+        assert!(!may_hold_secret(b""));
     }
 }

@@ -14,9 +14,9 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    Allowed, BackendCredential, BarriersHeld, Consistency, DistTxnTerms, Fault, Gathering, InForce,
-    Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Sealed, Settings,
-    Settled, Transport,
+    Allowed, BackendCredential, BarriersHeld, Consistency, Counting, DistTxnTerms, Fault,
+    Gathering, InForce, Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply,
+    Sealed, Settings, Settled, Transport,
 };
 
 use crate::admin::{FARM_ID, decision_key, with_link};
@@ -42,6 +42,8 @@ pub struct Tuning {
     pub live_accounts: bool,
     pub backend_credentials: Vec<BackendCredential>,
     pub preferences: Preferences,
+    /// What is counted of statements.
+    pub counting: Counting,
     pub rules: Arc<Rulebook>,
     /// What became of writes whose answers were lost; unknown by default.
     pub fates: Option<Arc<Fates>>,
@@ -101,6 +103,7 @@ impl Default for Tuning {
             live_accounts: false,
             backend_credentials: Vec::new(),
             preferences: Preferences::default(),
+            counting: Counting::default(),
             rules: Arc::default(),
             fates: None,
             peers: Arc::new(NoPeers),
@@ -177,7 +180,11 @@ impl Door {
         });
         let published = Arc::new(Published::from_pointee(snapshot));
         let suspects = Suspects::default();
-        let live = Arc::new(Live::new(tuning.settings, tuning.preferences));
+        let live = Arc::new(Live::new(InForce {
+            settings: tuning.settings,
+            preferences: tuning.preferences,
+            counting: tuning.counting,
+        }));
         let inner = door_sql::start(door_sql::Options {
             listener: door_sql::listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port"),
             threads: tuning.threads,
@@ -197,6 +204,7 @@ impl Door {
             }),
             peers: tuning.peers,
             scratch: Arc::default(),
+            slow_log: None,
         })
         .expect("the door opens");
         Door {

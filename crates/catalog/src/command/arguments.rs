@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use farm::Access;
+
 use super::{Call, CommandError, CommandSpec};
 use crate::configuration::{Author, DOCUMENT_BYTES_MAX};
 use crate::method::Method;
@@ -27,6 +29,7 @@ pub struct Arguments {
     spec: &'static CommandSpec,
     values: BTreeMap<&'static str, String>,
     by: String,
+    access: Access,
 }
 
 impl Arguments {
@@ -74,6 +77,7 @@ impl Arguments {
             spec,
             values,
             by: by.to_owned(),
+            access: call.access,
         })
     }
 
@@ -90,6 +94,11 @@ impl Arguments {
             by: self.by.clone(),
             comment,
         }
+    }
+
+    /// What the caller may ask for: some commands show more to who may see it.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     /// An argument that may be missing.

@@ -346,6 +346,18 @@ commands! {
     "statistics" "list" StatisticsList Every Monitor false
         [optional("pattern", "only names like this, with % and _"), ROUTER, LOCAL]
         "Shows what each router has counted since its start (HEDDLE STATUS shows one router's).";
+    "digest" "list" DigestList Every Monitor false
+        [optional("order", "what comes first: time (the default), mean, calls, errors, rows or last"),
+         optional("limit", "so many rows of each router; default 50, 0 for all"),
+         optional("since", "only the last minutes, hours or the last day: 15m, 6h, 1d; default: since the start or the last reset"),
+         ROUTER, LOCAL]
+        "Shows what was counted of statements: a row for each digest, source tag, database, account and group; texts are for admins.";
+    "digest" "show" DigestShow Every Admin false
+        [required("digest", "from `digest list`; its first digits are enough"), ROUTER, LOCAL]
+        "Shows everything that is known of a digest: text, example, errors by number, times.";
+    "digest" "reset" DigestReset Every Admin true
+        [ROUTER, LOCAL]
+        "Begins to count statements anew; the result is how many rows there were.";
     "config" "show" ConfigShow Asked Admin false
         [optional("version", "as this version has it; default: as it is now")]
         "Shows the farm's configuration as one document, for `config set`.";

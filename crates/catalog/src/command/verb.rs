@@ -55,6 +55,9 @@ pub enum Verb {
     SessionList,
     SessionKill,
     StatisticsList,
+    DigestList,
+    DigestShow,
+    DigestReset,
     ConfigShow,
     MetaExport,
     RouterList,
@@ -109,6 +112,8 @@ impl Verb {
     pub fn note_column(self) -> &'static str {
         match self {
             Verb::StatisticsList => "name",
+            Verb::DigestList | Verb::DigestShow => "text",
+            Verb::DigestReset => "rows",
             _ => "state",
         }
     }

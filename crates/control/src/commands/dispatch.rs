@@ -14,6 +14,7 @@ use crate::commands::ConfigCommands;
 use crate::commands::JobCommands;
 use crate::commands::RouterCommands;
 use crate::commands::ShardingCommands;
+use crate::commands::digest;
 use crate::commands::dump::DumpCommands;
 use crate::commands::failover::ThreatCommands;
 use crate::commands::group::GroupCommands;
@@ -190,6 +191,9 @@ impl Commands {
             Verb::TransactionResolve => self.transactions.transaction_resolve(args).await,
             Verb::SessionList => self.inspect.session_list().await,
             Verb::StatisticsList => Ok(self.inspect.statistics_list(args)),
+            Verb::DigestList => digest::list(&self.background, args).await,
+            Verb::DigestShow => digest::show(&self.background, args).await,
+            Verb::DigestReset => digest::reset(&self.background).await,
             Verb::SessionKill => self.inspect.session_kill(args).await,
             Verb::RouterList => Ok(self.routers.router_list()),
             Verb::RotateAuthority => self.routers.rotate_authority().await,

@@ -297,6 +297,8 @@ fn listed(sessions: Vec<SessionInfo>) -> Table {
         "pins",
         "pinned_ms",
         "digest",
+        "tag",
+        "trace",
     ]);
     for session in sessions {
         table.rows.push(vec![
@@ -312,6 +314,8 @@ fn listed(sessions: Vec<SessionInfo>) -> Table {
             session.pins.into(),
             session.pinned_ms.into(),
             session.digest.into(),
+            session.tag.into(),
+            session.trace.into(),
         ]);
     }
     table

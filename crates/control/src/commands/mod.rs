@@ -4,6 +4,7 @@
 
 mod changes;
 pub(crate) mod config;
+mod digest;
 pub(crate) mod dispatch;
 pub(crate) mod dump;
 pub(crate) mod failover;

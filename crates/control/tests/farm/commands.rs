@@ -3,9 +3,13 @@
 use catalog::command::{DoneBy, TABLE};
 
 /// Commands that change something and that any router carries out, with the reason.
-const EXCEPTIONS: [(&str, &str); 4] = [
+const EXCEPTIONS: [(&str, &str); 5] = [
     ("job abort", "a copy runs on the router that began it"),
     ("transaction resolve", "the servers say what becomes of it"),
+    (
+        "digest reset",
+        "each router forgets what it has counted itself",
+    ),
     ("session kill", "any router finds the session's router"),
     (
         "meta export",

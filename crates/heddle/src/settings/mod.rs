@@ -8,18 +8,19 @@ mod file;
 mod names;
 mod passwords;
 mod rules;
+mod shown;
 mod value;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use control::configuration::ShownSetting;
 use routing::rules::Rules;
 
 pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use rules::names_are_unique;
+pub use shown::shown;
 pub use value::{
     Atomic, Balance, ClientScope, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls,
     FabricAddresses, FabricOpen, FabricReplies, Io, LogFormat, LogLevel, NearServers, Networks,
@@ -450,6 +451,22 @@ settings! {
         "Its password.";
     replication_password_file: OptionalPath = "" "" Restart
         "A file with the password instead; systemd's credential replication_password is read where neither is set.";
+    digests: Switch = "on" "" Live
+        "Statements are timed, and counted by digest (docs/STATISTICS.md): for digest list, the slow log, and the histograms in /metrics.";
+    digest_bytes_max: u64 = "16777216" "bytes" [65536, 1099511627776] Live
+        "What the rows of digests may take, over all threads: the least recently used go for newer ones. Their minutes of the last day may take as much again.";
+    digest_examples: Switch = "off" "" Live
+        "on: digest show and the slow log have texts with their literals, but for texts that may carry passwords.";
+    slow_log: OptionalPath = "" "" Restart
+        "File into which slow statements are written, a line of JSON each; none without it.";
+    slow_log_ms: u64 = "1000" "ms" [0, 86400000] Live
+        "A statement that takes so long is slow, its waits included; 0 for none.";
+    slow_log_sample: u64 = "1" "statements" [1, 1000000] Live
+        "One of so many slow statements is written.";
+    slow_log_bytes_max: u64 = "104857600" "bytes" [4096, 1099511627776] Restart
+        "A slow log that has become so long gets the name FILE.1, the older ones FILE.2 and so on.";
+    slow_log_files: u64 = "5" "files" [1, 1000] Restart
+        "So many of them are kept, the one that is written to included.";
     core_dumps: Switch = "on" "" Restart
         "Whether the process may leave a core dump, and debuggers of its user may look into it; off, its secrets stay inside (PR_SET_DUMPABLE).";
     log_level: LogLevel = "info" "" Restart
@@ -524,24 +541,6 @@ impl Settings {
 
 /// Who gave what the command line gave.
 const FLAG: &str = "--set";
-
-/// Every setting as it is, and who says so.
-pub fn shown(settings: &Settings) -> Vec<ShownSetting> {
-    let secret = |name: &str| name.ends_with("_password");
-    let row = |setting: &'static Setting| {
-        let given = settings.given.get(setting.name);
-        let value = given.map_or(setting.default, |given| &given.value);
-        let hidden = secret(setting.name) && !value.is_empty();
-        ShownSetting {
-            name: setting.name,
-            value: if hidden { "(hidden)" } else { value }.to_owned(),
-            from: given.map_or("default", |given| &given.from).to_owned(),
-            default: setting.default,
-            of_farm: setting.applies == Applies::Live,
-        }
-    };
-    TABLE.iter().map(row).collect()
-}
 
 /// The table as the end of `--help`.
 pub fn help() -> String {

@@ -61,6 +61,7 @@ impl Client {
         sqlstate: [u8; 5],
         message: &[u8],
     ) -> Result<(), End> {
+        self.refused = number;
         let mut out = Vec::with_capacity(16 + message.len());
         let capabilities = self.capabilities;
         packet::write_with(&mut out, &mut self.sequence, |payload| {

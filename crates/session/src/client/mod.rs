@@ -93,6 +93,8 @@ pub struct Client {
     pub compression: Option<Algorithm>,
     /// Where replies go.
     outlet: Outlet,
+    /// The number of the last error that Heddle itself told; 0 for none.
+    pub(crate) refused: u16,
 }
 
 /// How far the packets of a command have been read.
@@ -140,6 +142,7 @@ impl Client {
             attributes: Vec::new(),
             compression: None,
             outlet: Outlet::default(),
+            refused: 0,
         }
     }
 

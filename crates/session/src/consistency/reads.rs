@@ -79,7 +79,7 @@ pub(crate) fn new_run(
     mut shape: Shape,
     job: Job,
 ) -> Run {
-    run.profile.begin();
+    run.begin_profile();
     client.note_pipeline();
     if servers_tried::is_known_writer(core, &shape) {
         (shape.class, shape.writes) = (Class::Other, true);

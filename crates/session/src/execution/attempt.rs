@@ -85,14 +85,17 @@ impl Session {
     /// A statement goes to this connection: others on the core may see, stop and time it.
     pub(crate) fn begin_attempt(&mut self, connection: &Connection, run: &Run) {
         self.handle.running.set(Some((connection.server, connection.thread_id)));
-        self.handle.digest.set(user_variables::digest(
-            &self.core,
-            &self.client,
-            &self.variables,
-            &self.prepared,
-            &run.shape,
-            run.job,
-        ));
+        if self.run.measured.is_none() {
+            let digest = user_variables::digest(
+                &self.core,
+                &self.client,
+                &self.variables,
+                &self.prepared,
+                &run.shape,
+                run.job,
+            );
+            self.handle.asked.borrow_mut().name(digest);
+        }
         let waits = run.shape.facts.contains(Facts::USER_LOCK);
         let idle = waits || run.shape.class == Class::Read;
         self.handle.ends_with_client.set(idle);

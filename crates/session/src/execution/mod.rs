@@ -3,9 +3,9 @@
 
 pub(crate) mod attempt;
 pub(crate) mod cache;
-pub(crate) mod digests;
 pub(crate) mod exec;
 pub(crate) mod hook;
+pub(crate) mod measure;
 pub(crate) mod mirror;
 pub(crate) mod pipeline;
 pub(crate) mod point;

@@ -27,7 +27,7 @@ use crate::counters::count;
 use crate::dist_txn;
 use crate::execution::attempt::{self, Pipe};
 use crate::execution::exec::{Answer, Done, Job, Run, Shape};
-use crate::execution::{relayed, servers_tried};
+use crate::execution::{measure, relayed, servers_tried};
 use crate::per_core::{Core, Handle};
 use crate::place::Where;
 use crate::prepared::prepared_packets;
@@ -215,6 +215,7 @@ impl Session {
             self.note_route(connection, run, &outcome, &changes);
             self.log_statement(run, &outcome);
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
+            measure::end_in_pipeline(self, pipe.ready);
             self.client.step();
             if self.handle.killed.get() {
                 relayed::forward(&mut self.client, &mut self.run, pipe).await?;
@@ -223,6 +224,9 @@ impl Session {
             }
             if let Some(command) = run.pipeline.commands.pop_front() {
                 (run.shape, run.job) = (command.shape, command.job);
+            }
+            if self.core.digests.is_on() {
+                measure::begin(self, &run.shape, run.job);
             }
             attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
             replay::begin_log(

@@ -1,29 +1,26 @@
-//! `HEDDLE PROFILE`: what became of the session's last statement that went to a server.
+//! What became of a statement that went to servers: for `HEDDLE PROFILE`, for digests and for the slow log.
 //!
-//! Counts are kept always, they cost a few stores. Times cost a clock's reading each, so they are
-//! taken from the first question for them on.
+//! Counts are kept always, they cost a few stores. A time costs a clock's reading: every step is timed from the
+//! session's first question for its profile on; waiting and serving are told apart while statements are counted by
+//! digest.
+//!
+//! Must not know: sessions and their parts, how a profile is shown.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backend::Connection;
-use farm::error;
+use farm::ServerId;
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use routing::{Level, Plan};
 
-use crate::client::Client;
-use crate::client::end::End;
-use crate::execution::statement_run::StatementRun;
-use crate::introspection::local;
-use crate::introspection::operator::Answer;
-use crate::per_core::Core;
-use crate::session;
-use crate::transaction::state::Transaction;
-use crate::variables::session_variables::SessionVariables;
+/// Of so many parts of a statement it is known where they ran.
+const PARTS_MAX: usize = 256;
 
 /// What a statement's time is spent on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Choosing a server and getting a connection to it in the session's state.
     Connect,
@@ -36,43 +33,90 @@ pub(crate) enum Step {
 }
 
 /// The last statement.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Profile {
+    /// It is about the session's newest statement, which went to a server.
+    pub begun: bool,
     /// The last server that was chosen for it, and the session's level for it.
-    plan: Option<(Plan, Level)>,
+    pub plan: Option<(Plan, Level)>,
     /// The server's id of the connection that answered; 0 when none did.
-    connection: u32,
-    /// Times that a server was chosen.
+    pub connection: u32,
+    /// Times that a server was chosen for the whole of it.
     attempts: u32,
+    /// Times that its parts were sent again.
+    again: u32,
     /// Times that a replica was to be waited for.
-    waits: u32,
-    rows: u64,
-    affected_rows: u64,
+    pub waits: u32,
+    pub rows: u64,
+    pub affected_rows: u64,
     last_insert_id: u64,
     warnings: u16,
-    /// What was sent to the client; with a pipeline of statements, for all of them.
-    pub bytes: u64,
-    times: Option<Box<Times>>,
+    /// The server's, or that of the part that failed.
+    pub error: Option<u16>,
+    /// What was sent to the client. Wraps around below 0 while bytes of the statement in front, in a pipeline, are
+    /// still to be sent.
+    bytes: u64,
+    /// What ran on each of several groups.
+    pub parts: Vec<PartProfile>,
+    clock: Clock,
 }
 
-#[derive(Debug)]
-struct Times {
-    /// When the step before was over.
-    last: Instant,
+/// What one group did of a statement.
+#[derive(Clone, Debug)]
+pub(crate) struct PartProfile {
+    pub group: Arc<str>,
+    pub server: ServerId,
+    /// The server's id of the connection.
+    pub connection: u32,
+    pub read_only: bool,
+    pub rows: u64,
+    pub affected_rows: u64,
+}
+
+/// What the time is spent on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// When the step before was over; `None` while nobody wants to know.
+    last: Option<Instant>,
+    /// Every step is timed; else what comes before a server's work is one.
+    fine: bool,
     steps: [Duration; 4],
 }
 
 impl Profile {
-    /// A statement begins.
-    pub fn begin(&mut self) {
-        let times = self.times.take().map(|mut times| {
-            *times = Times::now();
-            times
-        });
+    /// The session's next statement goes to a server. It began at this moment, where that is known. What runs for
+    /// the sake of a statement is a part of it.
+    pub fn begin(&mut self, began: Option<Instant>) {
+        if self.begun {
+            return;
+        }
+        let fine = self.clock.fine;
+        let last = began.or_else(|| fine.then(Instant::now));
         *self = Profile {
-            times,
+            begun: true,
+            clock: Clock {
+                last,
+                fine,
+                ..Clock::default()
+            },
             ..Profile::default()
         };
+    }
+
+    /// The profile of the next statement of a pipeline: it runs where this one did, and `pending` bytes in front of
+    /// its reply are still to be sent.
+    pub fn follower(&self, pending: u64) -> Profile {
+        Profile {
+            begun: true,
+            plan: self.plan,
+            attempts: 1,
+            bytes: 0u64.wrapping_sub(pending),
+            clock: Clock {
+                steps: Default::default(),
+                ..self.clock
+            },
+            ..Profile::default()
+        }
     }
 
     /// A server was chosen.
@@ -82,146 +126,174 @@ impl Profile {
             0 => Step::Connect,
             _ => Step::Wait,
         });
-        self.plan = Some((plan, level));
         self.attempts += 1;
+        self.chosen_for_part(plan, level);
+    }
+
+    /// The same for one of several parts.
+    pub fn chosen_for_part(&mut self, plan: Plan, level: Level) {
+        self.plan = Some((plan, level));
         self.waits += u32::from(plan.wait);
+    }
+
+    /// All parts are to be sent again.
+    pub fn once_more(&mut self) {
+        self.again += 1;
+        self.parts.clear();
+    }
+
+    /// Times that it was sent again.
+    pub fn retries(&self) -> u32 {
+        self.attempts.saturating_sub(1) + self.again
     }
 
     /// A step is over.
     #[inline]
     pub fn lap(&mut self, step: Step) {
-        if let Some(times) = &mut self.times {
+        let clock = &mut self.clock;
+        let Some(last) = clock.last else {
+            return;
+        };
+        if clock.fine || step != Step::Connect {
             let now = Instant::now();
-            times.steps[step as usize] += now - times.last;
-            times.last = now;
+            clock.steps[step as usize] += now.saturating_duration_since(last);
+            clock.last = Some(now);
         }
     }
 
     /// The reply is complete.
     pub fn done(&mut self, connection: &Connection, outcome: &Outcome) {
         self.connection = connection.thread_id;
+        self.told(outcome);
+    }
+
+    /// What the client was told at the end.
+    pub fn told(&mut self, outcome: &Outcome) {
         self.rows = outcome.rows;
         self.affected_rows = outcome.affected_rows;
         self.last_insert_id = outcome.last_insert_id;
         self.warnings = outcome.warnings;
+        self.error = outcome.error;
     }
-}
 
-impl Times {
-    fn now() -> Times {
-        Times {
-            last: Instant::now(),
-            steps: Default::default(),
+    /// The reply of one group is complete.
+    pub fn part_done(&mut self, group: &Arc<str>, connection: &Connection, outcome: &Outcome) {
+        if self.parts.len() >= PARTS_MAX {
+            return;
+        }
+        self.parts.push(PartProfile {
+            group: Arc::clone(group),
+            server: connection.server,
+            connection: connection.thread_id,
+            read_only: connection.is_guarded(),
+            rows: outcome.rows,
+            affected_rows: outcome.affected_rows,
+        });
+    }
+
+    /// So many bytes go to the client.
+    #[inline]
+    pub fn sent(&mut self, bytes: usize) {
+        self.bytes = self.bytes.wrapping_add(bytes as u64);
+    }
+
+    /// What was sent to the client, and `pending` bytes that are still to be sent.
+    pub fn bytes(&self, pending: u64) -> u64 {
+        let bytes = self.bytes.wrapping_add(pending);
+        // A client that has gone leaves bytes of statements in front unsent.
+        if bytes > u64::MAX / 2 { 0 } else { bytes }
+    }
+
+    /// How many groups did something of it.
+    pub fn shards(&self) -> usize {
+        let mut groups: Vec<&str> = self.parts.iter().map(|part| &*part.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.len().max(usize::from(self.plan.is_some()))
+    }
+
+    /// It ran on the one server that was chosen for it, or nowhere.
+    pub fn is_whole(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// What it spent its time on, in the order of [`Step`]; `None` where not every step was timed.
+    pub fn steps(&self) -> Option<&[Duration; 4]> {
+        self.clock.fine.then_some(&self.clock.steps)
+    }
+
+    /// Every step is timed from the next statement on. False where that was so already.
+    pub fn time_steps(&mut self) -> bool {
+        !std::mem::replace(&mut self.clock.fine, true)
+    }
+
+    /// Where nothing else ended the time, it ends now.
+    pub fn end_clock(&mut self) {
+        if self.clock.steps[Step::Serve as usize].is_zero() {
+            self.lap(Step::Wait);
         }
     }
-}
 
-/// `HEDDLE PROFILE`: one row, or none before the first statement. `HEDDLE PROFILE REPEAT`: the
-/// last statement's OK once more, for client libraries that keep its numbers from the last reply:
-/// who asked Heddle something in between has them back.
-pub(crate) async fn show_profile(
-    core: &Core,
-    client: &mut Client,
-    variables: &SessionVariables,
-    transaction: &Transaction,
-    run: &mut StatementRun,
-    words: &[String],
-) -> Result<(), End> {
-    match words {
-        [] => {}
-        [word] if word.eq_ignore_ascii_case("repeat") => {
-            let status = session::status_now(variables, transaction);
-            return run.profile.repeat(client, status).await;
-        }
-        _ => {
-            let text = "usage: HEDDLE PROFILE [REPEAT]";
-            return client.error(&error::COMMAND_REFUSED, &[text]).await;
-        }
+    /// The time until it went to a server, that of its servers, and when that was over; `None` where nobody wanted
+    /// to know.
+    pub fn times(&self) -> Option<(Duration, Duration, Instant)> {
+        let served = self.clock.steps[Step::Serve as usize];
+        let all: Duration = self.clock.steps.iter().sum();
+        Some((all - served, served, self.clock.last?))
     }
-    let timed = run.profile.times.is_some();
-    let row = run.profile.plan.map(|(plan, level)| profiled(core, variables, run, plan, level));
-    if !timed {
-        run.profile.times = Some(Box::new(Times::now()));
-    }
-    let columns = [
-        "server",
-        "name",
-        "group",
-        "role",
-        "connection_id",
-        "level",
-        "reason",
-        "shards",
-        "rows",
-        "bytes",
-        "waits",
-        "retries",
-        "in_transaction",
-        "connect_us",
-        "wait_us",
-        "serve_us",
-        "hold_us",
-        "total_us",
-    ];
-    local::send_answer(
-        client,
-        variables,
-        transaction,
-        Answer {
-            columns: columns.map(str::to_owned).to_vec(),
-            rows: row.into_iter().collect(),
-        },
-    )
-    .await
-}
 
-impl Profile {
-    /// The last statement's OK once more.
-    pub(crate) async fn repeat(&self, client: &mut Client, status: Status) -> Result<(), End> {
-        let ok = OkPacket {
+    /// The statement's OK once more.
+    pub fn ok(&self, status: Status) -> OkPacket<'static> {
+        OkPacket {
             affected_rows: self.affected_rows.max(self.rows),
             last_insert_id: self.last_insert_id,
             warnings: self.warnings,
             ..OkPacket::new(status)
-        };
-        client.ok_with(&ok).await
+        }
     }
 }
 
-fn profiled(
-    core: &Core,
-    variables: &SessionVariables,
-    run: &StatementRun,
-    plan: Plan,
-    level: Level,
-) -> Vec<Option<String>> {
-    let profile = &run.profile;
-    let snapshot = core.snapshot();
-    let server = snapshot.server(plan.server);
-    let number = |value: u64| Some(value.to_string());
-    let connection = Some(profile.connection).filter(|&id| id != 0);
-    let mut row = vec![
-        server.map(|s| format!("{}:{}", s.host, s.port)),
-        server.map(|s| s.name.to_string()),
-        server.map(|s| s.group.to_string()),
-        Some(if plan.read_only { "replica" } else { "primary" }.to_owned()),
-        connection.map(|id| id.to_string()),
-        Some(level.name().to_owned()),
-        Some(format!("{:?}", plan.reason)),
-        number(1),
-        number(profile.rows),
-        number(profile.bytes),
-        number(profile.waits.into()),
-        number(profile.attempts.saturating_sub(1).into()),
-        number(u64::from(variables.status.contains(Status::IN_TRANS))),
-    ];
-    let micros = |time: &Duration| Some(time.as_micros().to_string());
-    match &profile.times {
-        Some(times) => {
-            row.extend(times.steps.iter().map(micros));
-            row.push(micros(&times.steps.iter().sum()));
-        }
-        None => row.extend([const { None }; 5]),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_for_a_statement_is_a_part_of_it() {
+        let mut profile = Profile::default();
+        profile.begin(Some(Instant::now()));
+        profile.sent(5);
+        profile.begin(None);
+        assert_eq!(profile.bytes(0), 5);
+        profile.begun = false;
+        profile.begin(None);
+        assert_eq!((profile.bytes(0), profile.times().is_none()), (0, true));
     }
-    row
+
+    #[test]
+    fn bytes_of_a_pipeline_are_each_statements_own() {
+        let mut first = Profile::default();
+        first.sent(10);
+        // Seven of its bytes go out with the next statement's.
+        assert_eq!(first.bytes(7), 17);
+        let mut second = first.follower(7);
+        assert_eq!(second.bytes(0), 0, "the client has gone");
+        second.sent(27);
+        assert_eq!(second.bytes(0), 20);
+    }
+
+    #[test]
+    fn steps_are_timed_once_somebody_asked() {
+        let mut profile = Profile::default();
+        profile.begin(Some(Instant::now()));
+        for step in [Step::Connect, Step::Wait, Step::Serve] {
+            profile.lap(step);
+        }
+        assert!(profile.steps().is_none() && profile.times().is_some());
+        assert!(profile.clock.steps[Step::Connect as usize].is_zero());
+        assert!(profile.time_steps() && !profile.time_steps());
+        profile.begun = false;
+        profile.begin(None);
+        profile.lap(Step::Connect);
+        assert!(profile.steps().is_some());
+    }
 }

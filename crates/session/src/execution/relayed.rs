@@ -63,7 +63,7 @@ pub(crate) async fn forward(
     if bytes == 0 {
         return Ok(());
     }
-    run.profile.bytes += bytes as u64;
+    run.profile.sent(bytes);
     let buffer = std::mem::take(&mut pipe.buffer);
     run.record(&buffer[..bytes]);
     let (sent, back) = client.send(buffer, 0..bytes).await;
@@ -141,7 +141,7 @@ mod tests {
         };
         assert!(now(forward(&mut sink, &mut run, &mut pipe)).is_ok());
         assert_eq!((&*sink, &*pipe.buffer, pipe.ready), (&b"walked"[..], &b", not walked"[..], 0));
-        assert_eq!((run.profile.bytes, run.recording.as_deref()), (6, Some(&b"walked"[..])));
+        assert_eq!((run.profile.bytes(0), run.recording.as_deref()), (6, Some(&b"walked"[..])));
         assert!(now(forward(&mut sink, &mut run, &mut pipe)).is_ok());
         assert_eq!(sink, b"walked", "nothing is ready");
         pipe.ready = pipe.buffer.len();

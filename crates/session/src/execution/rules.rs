@@ -26,6 +26,7 @@ use crate::client::end::End;
 use crate::consistency::promises::Consistency;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::measure;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::{Core, Handle};
 use crate::query;
@@ -47,10 +48,19 @@ impl Session {
     /// Runs the client's command to its answer, as the rules in force want it.
     pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let governed = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
-        if self.core.shared.rules.is_empty() || !governed || shape.bad_hint {
-            return self.run_free(shape, job).await;
+        self.run.next(&self.handle.asked.borrow());
+        let measured = governed && self.core.digests.is_on();
+        if measured {
+            measure::begin(self, &shape, job);
         }
-        Box::pin(self.run_ruled(shape, job)).await
+        let done = match self.core.shared.rules.is_empty() || !governed || shape.bad_hint {
+            true => self.run_free(shape, job).await,
+            false => Box::pin(self.run_ruled(shape, job)).await,
+        };
+        if measured {
+            measure::end(self);
+        }
+        done
     }
 
     async fn run_ruled(&mut self, shape: Shape, job: Job) -> Result<(), End> {

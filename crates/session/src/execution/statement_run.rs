@@ -3,10 +3,23 @@
 //!
 //! Must not know: connections and transactions; they outlive a statement.
 
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use backend::SessionState;
+use sqltext::Digest;
+use statistics::Kind;
+
+use crate::execution::exec::Job;
 use crate::execution::point::Point;
 use crate::execution::profile::Profile;
 use crate::execution::rules::Ruled;
+use crate::introspection::view::Asked;
 use crate::place::Chosen;
+
+/// So many profiles are there for `HEDDLE PROFILE FOR n`, the last statement's among them.
+pub(crate) const PROFILES_MAX: usize = 100;
 
 /// What is known of the statement under way.
 #[derive(Default)]
@@ -23,4 +36,41 @@ pub(crate) struct StatementRun {
     pub chosen: Option<Box<Chosen>>,
     /// What became of the last one.
     pub profile: Profile,
+    /// The profiles before it, the newest behind, from the first question for one on.
+    pub profiles: Option<Box<VecDeque<(Profile, Asked)>>>,
+    /// What it is counted as.
+    pub measured: Option<Measured>,
+}
+
+/// What is known of a statement that is counted, from its beginning.
+pub(crate) struct Measured {
+    pub began: Instant,
+    pub job: Job,
+    pub kind: Kind,
+    /// The shape's own number; see [`sqltext::Scan::shape`].
+    pub hash: u128,
+    /// `None` for a text that is too long.
+    pub digest: Option<Digest>,
+    /// In which it began: it may choose another database.
+    pub state: Rc<SessionState>,
+}
+
+impl StatementRun {
+    /// The next statement begins, whether it will go to a server or not; `asked` is still about the one before.
+    #[inline]
+    pub fn next(&mut self, asked: &Asked) {
+        if std::mem::take(&mut self.profile.begun)
+            && let Some(profiles) = &mut self.profiles
+        {
+            if profiles.len() >= PROFILES_MAX {
+                profiles.pop_front();
+            }
+            profiles.push_back((self.profile.clone(), asked.clone()));
+        }
+    }
+
+    /// It goes to a server.
+    pub fn begin_profile(&mut self) {
+        self.profile.begin(self.measured.as_ref().map(|measured| measured.began));
+    }
 }

@@ -1,9 +1,10 @@
 //! What the router answers by itself: `HEDDLE …` and its version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backend::Target;
-use farm::{Access, Snapshot, error};
+use farm::{Access, ServerId, Snapshot, error};
 use mysql_wire::status::Status;
 use routing::{Plan, Refusal};
 use sqltext::{Facts, MsHint, Verb};
@@ -14,13 +15,14 @@ use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises;
 use crate::execution::exec::Shape;
-use crate::execution::profile::show_profile;
+use crate::execution::profile::{PartProfile, Profile};
 use crate::execution::rules;
 use crate::execution::servers_tried;
-use crate::execution::statement_run::StatementRun;
+use crate::execution::statement_run::{PROFILES_MAX, StatementRun};
 use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
-use crate::per_core::Core;
+use crate::introspection::view::Asked;
+use crate::per_core::{Core, Handle};
 use crate::place::{Explained, chosen, estimate};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -47,7 +49,7 @@ impl Session {
             Some("snapshot") => self.show_snapshot().await,
             Some("profile") => {
                 show_profile(
-                    &self.core,
+                    (&self.core, &self.handle),
                     &mut self.client,
                     &self.variables,
                     &self.transaction,
@@ -225,7 +227,161 @@ async fn select_shard(
         return client.error(&error::SETTING_UNKNOWN, &[chosen.variable()]).await;
     }
     run.choose(chosen);
-    run.profile.repeat(client, status).await
+    client.ok_with(&run.profile.ok(status)).await
+}
+
+/// The columns of a profile.
+const PROFILE: [&str; 23] = [
+    "server",
+    "name",
+    "group",
+    "role",
+    "connection_id",
+    "level",
+    "reason",
+    "shards",
+    "rows",
+    "bytes",
+    "waits",
+    "retries",
+    "in_transaction",
+    "connect_us",
+    "wait_us",
+    "serve_us",
+    "hold_us",
+    "total_us",
+    "part",
+    "rows_changed",
+    "digest",
+    "tag",
+    "trace",
+];
+
+/// `HEDDLE PROFILE [FOR n]`: the last statement, or the one n - 1 before it: a row, and one more for each part of
+/// one that ran on several groups; none where there is no such statement. `HEDDLE PROFILE REPEAT`: the
+/// last statement's OK once more, for client libraries that keep its numbers from the last reply:
+/// who asked Heddle something in between has them back.
+async fn show_profile(
+    (core, handle): (&Core, &Handle),
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    words: &[String],
+) -> Result<(), End> {
+    let back = match words {
+        [] => 1,
+        [word] if word.eq_ignore_ascii_case("repeat") => {
+            let status = session::status_now(variables, transaction);
+            return client.ok_with(&run.profile.ok(status)).await;
+        }
+        [word, number] if word.eq_ignore_ascii_case("for") => {
+            let number = number.parse().ok();
+            number.filter(|number| (1..=PROFILES_MAX).contains(number)).unwrap_or(0)
+        }
+        _ => 0,
+    };
+    if back == 0 {
+        let text = "usage: HEDDLE PROFILE [REPEAT | FOR 1 to 100]";
+        return client.error(&error::COMMAND_REFUSED, &[text]).await;
+    }
+    let mut answer = Answer {
+        columns: PROFILE.map(str::to_owned).to_vec(),
+        rows: Vec::new(),
+    };
+    {
+        let asked = handle.asked.borrow();
+        let begun = run.profile.begun;
+        let before = run.profiles.get_or_insert_with(|| {
+            // What comes behind it went to no server.
+            let behind = run.profile.plan.is_some() && !begun;
+            let last = behind.then(|| (run.profile.clone(), asked.clone()));
+            Box::new(last.into_iter().collect())
+        });
+        let last = begun.then_some((&run.profile, &*asked));
+        let before = before.iter().rev().map(|(profile, asked)| (profile, asked));
+        if let Some((profile, asked)) = last.into_iter().chain(before).nth(back - 1) {
+            let open = variables.status.contains(Status::IN_TRANS);
+            answer.rows = profiled(core, profile, asked, open);
+        }
+    }
+    run.profile.time_steps();
+    send_answer(client, variables, transaction, answer).await
+}
+
+/// A statement and its parts.
+fn profiled(core: &Core, profile: &Profile, asked: &Asked, open: bool) -> Vec<Vec<Option<String>>> {
+    let Some((plan, level)) = profile.plan else {
+        return Vec::new();
+    };
+    let number = |value: u64| Some(value.to_string());
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let at = match &profile.parts[..] {
+        [] => placed(core, plan.server, profile.connection, plan.read_only),
+        [part] => placed_part(core, part),
+        _ => [const { None }; 5],
+    };
+    let mut row = at.to_vec();
+    row.extend([
+        Some(level.name().to_owned()),
+        Some(format!("{:?}", plan.reason)),
+        number(profile.shards() as u64),
+        number(profile.rows),
+        number(profile.bytes(0)),
+        number(profile.waits.into()),
+        number(profile.retries().into()),
+        number(open.into()),
+    ]);
+    let micros = |time: &Duration| Some(time.as_micros().to_string());
+    match profile.steps() {
+        Some(steps) => {
+            row.extend(steps.iter().map(micros));
+            row.push(micros(&steps.iter().sum()));
+        }
+        None => row.extend([const { None }; 5]),
+    }
+    row.extend([
+        None,
+        number(profile.affected_rows),
+        asked.digest.map(|digest| digest.to_string()),
+        some(&asked.origin.tag),
+        some(&asked.origin.trace),
+    ]);
+    let mut rows = vec![row];
+    let parts = profile.parts.iter().filter(|_| profile.parts.len() > 1);
+    for (at, part) in parts.enumerate() {
+        let mut row = placed_part(core, part).to_vec();
+        row.resize(PROFILE.len(), None);
+        let mut set = |name: &str, value: u64| {
+            if let Some(at) = PROFILE.iter().position(|column| *column == name) {
+                row[at] = number(value);
+            }
+        };
+        set("part", at as u64 + 1);
+        set("rows", part.rows);
+        set("rows_changed", part.affected_rows);
+        rows.push(row);
+    }
+    rows
+}
+
+fn placed_part(core: &Core, part: &PartProfile) -> [Option<String>; 5] {
+    let mut at = placed(core, part.server, part.connection, part.read_only);
+    at[2] = Some(part.group.to_string());
+    at
+}
+
+/// Server, name, group, role, and the id of the connection.
+fn placed(core: &Core, id: ServerId, connection: u32, read_only: bool) -> [Option<String>; 5] {
+    let snapshot = core.glance();
+    let server = snapshot.server(id);
+    [
+        server.map(|s| format!("{}:{}", s.host, s.port)),
+        server.map(|s| s.name.to_string()),
+        server.map(|s| s.group.to_string()),
+        Some(if read_only { "replica" } else { "primary" }.to_owned()),
+        Some(connection).filter(|&id| id != 0).map(|id| id.to_string()),
+    ]
 }
 
 /// What the account may ask for, as far as it matters for a command that needs so much.

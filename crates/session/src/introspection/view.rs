@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use farm::ServerId;
 use mysql_wire::command::Command;
-use sqltext::Digest;
+use sqltext::{Digest, Origin};
 
 use crate::Message;
 use crate::connections::parked::Parked;
@@ -22,6 +22,22 @@ pub(crate) struct Hold {
     pub pins: Pins,
     /// A transaction is open, or may be.
     pub transaction: bool,
+}
+
+/// What is known of the text of a session's last statement.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    pub digest: Option<Digest>,
+    /// Read while statements are counted by digest.
+    pub origin: Origin,
+}
+
+impl Asked {
+    /// A statement that is not counted.
+    pub fn name(&mut self, digest: Option<Digest>) {
+        self.digest = digest;
+        self.origin.clear();
+    }
 }
 
 /// What a session came through.
@@ -66,6 +82,9 @@ pub struct SessionView {
     pub time_s: u64,
     /// Of the statement that runs.
     pub digest: Option<Digest>,
+    /// Where that comes from, and the trace that it belongs to, as its comments say.
+    pub tag: String,
+    pub trace: String,
     /// The server that runs its statement, and the server's id of the connection.
     pub running: Option<(ServerId, u32)>,
     /// The same of the connection that the session keeps.
@@ -133,6 +152,10 @@ impl Core {
             reasons.push("diagnostics");
             held_s = now_s.saturating_sub(kept.since_s);
         }
+        let asked = match busy {
+            true => handle.asked.borrow().clone(),
+            false => Asked::default(),
+        };
         SessionView {
             id: handle.id,
             user: handle.user.borrow().to_vec(),
@@ -144,7 +167,9 @@ impl Core {
             database: handle.state.borrow().database().map(<[u8]>::to_vec),
             command: busy.then(|| command.name()),
             time_s: now_s.saturating_sub(handle.active_s.get()),
-            digest: handle.digest.get().filter(|_| busy),
+            digest: asked.digest,
+            tag: asked.origin.tag,
+            trace: asked.origin.trace,
             running: handle.running.get(),
             held: held.map(|hold| (hold.server, hold.thread_id)),
             held_s: if reasons.is_empty() { 0 } else { held_s },

@@ -229,7 +229,7 @@ impl Session {
         feeds.all.iter().for_each(|feed| counts.add(&feed.outcome, &feed.info));
         let failed = |at: &usize| feeds.all[*at].lost || feeds.all[*at].refusal.is_some();
         let failed: Vec<usize> = (0..feeds.all.len()).filter(failed).collect();
-        let mut done = Done::of(taken, feeds);
+        let mut done = Done::of(taken, feeds, &mut self.run.profile);
         let first = failed.first().copied();
         let refusal = first.map(|at| {
             let refusal = done.parts[at].refusal.take();

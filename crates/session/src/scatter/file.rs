@@ -143,6 +143,7 @@ impl Session {
             if !Box::pin(loading).await? {
                 return Ok(());
             }
+            self.run.profile.once_more();
         }
     }
 
@@ -184,7 +185,7 @@ impl Session {
         };
         stop::end_feeds(&self.core, &self.handle, &mut feeds, false).await;
         scatter::end_scatter(&self.handle, &mut self.run);
-        let mut done = Done::of(taken, feeds);
+        let mut done = Done::of(taken, feeds, &mut self.run.profile);
         done.ask_warnings(&scatter.parts, plan.same, trouble.as_ref()).await;
         counts.say_once(done.repeated);
         done.end_clock().await;

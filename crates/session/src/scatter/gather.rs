@@ -175,6 +175,7 @@ impl Session {
                     }
                 }
             }
+            self.run.profile.once_more();
         }
     }
 
@@ -270,7 +271,7 @@ impl Session {
         stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
         attempt::end_attempt(&self.handle, &mut self.run);
         self.handle.running_elsewhere.borrow_mut().clear();
-        let mut done = Done::of(taken, feeds);
+        let mut done = Done::of(taken, feeds, &mut self.run.profile);
         match stop {
             Ok(()) => {
                 self.commit_parts(&mut done, across).await;
@@ -392,6 +393,7 @@ impl Session {
             return Ok(Step::Again);
         }
         self.run.number += 1;
+        self.run.profile.told(&outcome);
         self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
         let questions = Questions {
             warnings: outcome.warnings > 0,

@@ -152,6 +152,7 @@ impl Session {
             if !self.try_scatter(scatter, &mut run, &mut avoid, across).await? {
                 return Ok(());
             }
+            self.run.profile.once_more();
         }
     }
 
@@ -174,7 +175,9 @@ impl Session {
             job,
         );
         let mut avoid = Vec::new();
-        while self.try_scatter(scatter, &mut run, &mut avoid, None).await? {}
+        while self.try_scatter(scatter, &mut run, &mut avoid, None).await? {
+            self.run.profile.once_more();
+        }
         Ok(())
     }
 
@@ -231,7 +234,7 @@ impl Session {
         let trouble = trouble.err();
         stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
         end_scatter(&self.handle, &mut self.run);
-        let mut done = Done::of(taken, feeds);
+        let mut done = Done::of(taken, feeds, &mut self.run.profile);
         // The end of a transaction takes them away.
         let same = scatter.answer.is_same();
         done.ask_warnings(&scatter.parts, same, trouble.as_ref()).await;
@@ -348,6 +351,7 @@ impl Session {
             _ => {}
         }
         self.leave_parts(run, done);
+        self.run.profile.told(&outcome);
         self.transaction.note_failure(outcome.error);
         if let Some(tried) = lost {
             rows::flush(&mut self.client, &mut self.run, &mut result_writer).await?;

@@ -23,6 +23,7 @@ use crate::consistency::{client_level, reads, required_waits};
 use crate::counters::count;
 use crate::dist_txn::{Across, waits};
 use crate::execution::exec::{Job, Run, Shape, Tried};
+use crate::execution::profile::{Profile, Step};
 use crate::execution::without;
 use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
@@ -81,13 +82,17 @@ pub(super) struct Done {
 }
 
 impl Done {
-    pub fn of(taken: Vec<Taken>, feeds: Feeds) -> Done {
+    /// Of connections that are still there it is noted what they did.
+    pub fn of(taken: Vec<Taken>, feeds: Feeds, profile: &mut Profile) -> Done {
         let clocked = feeds.clocked;
         let parts = taken.into_iter().zip(feeds.all).map(|(taken, mut feed)| {
             let outcome = std::mem::take(&mut feed.outcome);
             let changes = std::mem::take(&mut feed.changes);
             let refusal = feed.refusal.take();
             let (lease, buffer) = feed.finish();
+            if let Some(lease) = &lease {
+                profile.part_done(&taken.group, lease.connection(), &outcome);
+            }
             Over {
                 group: taken.group,
                 lease,
@@ -278,7 +283,7 @@ impl Session {
         }
         let shape = run.shape;
         let (plan, target) = self.route(&shape, None, avoid).map_err(Stuck::Refused)?;
-        self.run.profile.chosen(plan, self.promises.level_of(&shape));
+        self.run.profile.chosen_for_part(plan, self.promises.level_of(&shape));
         let free =
             reads::may_move(&self.core, &self.connections, &shape) && !avoid.contains(&plan.server);
         run.alone &= self.connections.current.held.is_none();
@@ -349,6 +354,7 @@ impl Session {
         let mut all = Vec::with_capacity(taken.len());
         let own_clock = self.variables.has_own_clock();
         let clock = (scatter.clock && !own_clock).then(set_timestamp).flatten();
+        self.run.profile.lap(Step::Connect);
         for (part, taken) in scatter.parts.iter().zip(taken) {
             let Some(lease) = taken.lease.take() else {
                 continue;
@@ -432,7 +438,6 @@ impl Session {
                 connection.server,
                 connection.is_guarded(),
             );
-            self.run.profile.done(connection, &part.outcome);
             connection.owner.session = self.handle.id;
             connection.owner.statement = 0;
             let failed = part.outcome.error.is_some();

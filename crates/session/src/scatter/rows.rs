@@ -253,7 +253,7 @@ pub(crate) async fn flush(
     if bytes == 0 {
         return Ok(());
     }
-    run.profile.bytes += bytes as u64;
+    run.profile.sent(bytes);
     let (sent, mut out) = client.send(out, 0..bytes).await;
     out.clear();
     result_writer.out = out;

@@ -2,8 +2,9 @@
 //! fuzz target on whatever it thinks of. An input is a byte for the mode and the text.
 
 use sqltext::{
-    Class, Dialect, Facts, Mode, Multibyte, Scan, Span, assignments, heddle_rest, heddle_words,
-    identify, kill, normalise, processlist, statements, transaction, unquote, use_database,
+    Class, Dialect, Facts, Mode, Multibyte, Origin, SOURCE_TAG_BYTES_MAX, Scan, Span, assignments,
+    heddle_rest, heddle_words, identify, kill, normalise, processlist, statements, transaction,
+    unquote, use_database,
 };
 
 const LAYOUTS: [Multibyte; 8] = [
@@ -54,8 +55,18 @@ pub fn check(input: &[u8]) {
     assert_eq!(scan.statements > 1, scan.facts.contains(Facts::MULTIPLE));
     assert_eq!(scan.statements == 0, scan.class == Class::Empty);
     closer_looks(&scan, text, &mode);
+    origin(text);
     normal_form(&scan, text, &mode);
     other_values(&scan, text, &mode);
+}
+
+/// A tag is short and can stand between any quotes.
+fn origin(text: &[u8]) {
+    let mut origin = Origin::default();
+    origin.read(text);
+    assert!(origin.tag.len() <= SOURCE_TAG_BYTES_MAX && origin.trace.len() <= 55);
+    let odd = |c: char| c.is_control() || matches!(c, '\'' | '"' | '`' | '\\');
+    assert!(!origin.tag.contains(odd) && !origin.trace.contains(odd));
 }
 
 fn inside(span: Span, text: &[u8]) -> bool {

@@ -19,6 +19,7 @@ const RANKS: &[(&str, u8)] = &[
     ("routing", 1),
     ("machines", 1),
     ("planner", 1),
+    ("statistics", 1),
     ("faults", 2),
     ("reactor", 2),
     ("channel", 2),

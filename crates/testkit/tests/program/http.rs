@@ -48,6 +48,7 @@ fn metrics_of_the_page() -> BTreeMap<String, &'static str> {
         in_table = line == "| name | counts |" || (in_table && line.starts_with('|'));
         let cell = line.split('|').nth(1).filter(|_| in_table).unwrap_or("");
         let is_gauge = cell.contains("*gauge*");
+        let is_histogram = cell.contains("*histogram*");
         // What stands between a pair of backticks.
         for name in cell.split('`').skip(1).step_by(2) {
             let name = name.split('{').next().unwrap_or(name);
@@ -57,10 +58,33 @@ fn metrics_of_the_page() -> BTreeMap<String, &'static str> {
                 (false, true) => format!("heddle_{stem}"),
                 (false, false) => format!("heddle_{stem}_total"),
             };
-            found.insert(metric, if is_gauge { "gauge" } else { "counter" });
+            let kind = match (is_gauge, is_histogram) {
+                (true, _) => "gauge",
+                (_, true) => "histogram",
+                _ => "counter",
+            };
+            found.insert(metric, kind);
         }
     }
     found
+}
+
+/// The metrics that the dashboard and the alerts name.
+fn metrics_of_monitoring() -> Vec<String> {
+    let mut names = Vec::new();
+    for file in ["grafana/heddle.json", "prometheus/heddle.rules.yml"] {
+        let path = format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect("the file is there");
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        for (at, _) in text.match_indices("heddle_") {
+            let rest = &text[at..];
+            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            names.push(rest[..end].to_owned());
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn a_farm_shows_the_metrics_of_the_page(release: Release) {
@@ -76,6 +100,17 @@ fn a_farm_shows_the_metrics_of_the_page(release: Release) {
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let shown: BTreeMap<String, &str> = types.map(|(name, kind)| (name.to_owned(), kind)).collect();
+    let named = metrics_of_monitoring();
+    assert!(named.len() > 20, "{named:?}");
+    for name in &named {
+        let of_histogram = ["_bucket", "_sum", "_count"];
+        let stem = of_histogram
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix));
+        let is_series = |stem: &str| shown.get(stem) == Some(&"histogram");
+        let known = shown.contains_key(name) || stem.is_some_and(is_series);
+        assert!(known, "packaging/ names {name}, which /metrics has not");
+    }
     let mut told = metrics_of_the_page();
     // There are no rules.
     assert!(told.remove("heddle_rule_matches_total").is_some());

@@ -3,6 +3,7 @@
 mod all_servers;
 mod client_level;
 mod consistency;
+mod digests;
 mod hooks;
 mod live_settings;
 mod marks;

@@ -4,6 +4,7 @@ mod choices;
 mod chosen_tables;
 mod dist_txn;
 mod load;
+mod profile;
 mod reshard;
 mod reshard_kinds;
 mod scratch;

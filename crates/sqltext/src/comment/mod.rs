@@ -1,6 +1,11 @@
-//! Comments: which ones the server skips, and which ones it executes.
+//! Comments: which ones the server skips, and which ones it executes; and what applications say in them of
+//! themselves ([`Origin`]).
+
+mod origin;
 
 use crate::mode::{Dialect, Mode, Multibyte};
+
+pub use origin::{Origin, SOURCE_TAG_BYTES_MAX};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Comment {

@@ -1,37 +1,47 @@
 //! Joins the SQL door to the control plane: commands from sessions, sessions for commands, counters
 //! for metrics. Each side knows only the trait that it declares itself.
 
+mod digests;
+mod metrics;
+pub mod slow_log;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use catalog::event::epoch_ms;
 use catalog::{Call, CommandError, Table};
 use control::peers::PeerSessions;
 use control::{Commander, SessionInfo, Sessions, Suspicion, WantedIds};
-use door_http::{Family, Kind, Metrics, Rows, Sample, Told, Wanted};
+use door_http::{Kind, Metrics, Rows, Told, Wanted};
 use door_sql::Killer;
 use farm::dist_txn::{Branch, GlobalId, Place, Verdict};
 use farm::{Access, Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
+use reactor::Dealer;
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, BarrierPassed, BarriersHeld, Command, Consistency, DistTxnTerms, Door,
-    Elsewhere, Fault, Gathering, Ids, InForce, Keeper, Live, LoginLimits, Operator, OwnEnded,
-    OwnFound, Peers, Preferences, Reads, Reply, Sealed, SessionView, Settings as SessionSettings,
-    Settled, Shared, Slowness, TakenIds, Transient, Transport,
+    Allowed, Answer, BarrierPassed, BarriersHeld, Command, Consistency, Counting, DistTxnTerms,
+    Door, Elsewhere, Fault, Gathering, Ids, InForce, Keeper, Live, LoginLimits, Message, Operator,
+    OwnEnded, OwnFound, Peers, Preferences, Reads, Reply, Sealed, SessionView,
+    Settings as SessionSettings, Settled, Shared, Slowness, TakenIds, Transient, Transport,
 };
+use statistics::History;
 
 use crate::doors::Doors;
 use crate::machine;
 use crate::rows::RowsOnCores;
 use crate::settings::{BackendCredential, Settings};
 
+/// What digests are kept in.
+const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// A core answers between two events.
 const CORES_ANSWER: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// The SQL door's options, but for what the settings do not say. There is no scratch server yet.
+/// The SQL door's options, but for what the settings do not say. There is no scratch server and no slow log yet.
 pub fn options(
     settings: &Settings,
     listener: std::net::TcpListener,
@@ -59,6 +69,7 @@ pub fn options(
         peers: Arc::new(Others(control.commander())),
         scratch: Arc::default(),
         backend_credentials: credentials(settings),
+        slow_log: None,
     }
 }
 
@@ -126,6 +137,13 @@ pub fn in_force(settings: &Settings) -> InForce {
                 factor: u32::try_from(settings.slow_replica_factor).unwrap_or(u32::MAX),
             },
             near: settings.near.0.clone(),
+        },
+        counting: Counting {
+            on: settings.digests.0,
+            bytes_max: count(settings.digest_bytes_max),
+            examples: settings.digest_examples.0,
+            slow_us: settings.slow_log_ms * 1000,
+            slow_one_in: settings.slow_log_sample,
         },
     }
 }
@@ -324,6 +342,8 @@ fn view(session: SessionInfo) -> SessionView {
         command: (session.command != SessionInfo::SLEEP).then_some(Command::Query.name()),
         time_s: session.time_ms / 1000,
         digest: session.digest.parse().ok(),
+        tag: session.tag,
+        trace: session.trace,
         running: session
             .running
             .map(|(server, thread)| (ServerId(server), thread)),
@@ -360,6 +380,8 @@ pub struct DataPlane {
     open: OnceLock<Open>,
     /// The router's, as it was told last.
     slot: AtomicU8,
+    /// What was counted by digest in each minute of the last day.
+    history: Mutex<History>,
 }
 
 struct Open {
@@ -368,6 +390,7 @@ struct Open {
     killer: Killer,
     kv: Option<door_kv::Counter>,
     rows: RowsOnCores,
+    dealer: Dealer<Message>,
     /// Metric names, made once: a door opens once in a process.
     names: Vec<(&'static str, Kind)>,
 }
@@ -387,23 +410,45 @@ impl DataPlane {
         open.shared.counters.first().map(|counters| &**counters)
     }
 
+    /// Keeps what was counted by digest since the call before. Waits for the cores.
+    pub fn keep_minute(&self) {
+        if let Some(open) = self.open.get() {
+            let bytes_max = open.shared.live.load().counting.bytes_max;
+            digests::keep(&open.dealer, &self.history, epoch_ms(), bytes_max);
+        }
+    }
+
     /// The door is open.
     pub fn set(&self, doors: &Doors, rules: &Arc<Rulebook>, own: session::Own) {
         let door = &doors.sql;
         let shared = door.shared();
         let kv = doors.kv.as_ref().map(door_kv::Door::counter);
         let sums = counted(&shared, kv.as_ref());
-        let names = sums.iter().map(|(name, ..)| metric(name)).collect();
+        let names = sums
+            .iter()
+            .map(|(name, ..)| metrics::metric(name))
+            .collect();
         let _ = self.open.set(Open {
             shared,
             rules: Arc::clone(rules),
             killer: door.killer(),
             kv,
             rows: RowsOnCores::new(door.dealer(), own),
+            dealer: door.dealer(),
             names,
         });
         // Told before the door opened, or while it did.
         self.placed(self.slot.load(Ordering::SeqCst));
+    }
+}
+
+/// Has the data plane keep what was counted in each minute.
+pub async fn keep_minutes(data_plane: &Arc<DataPlane>) {
+    loop {
+        tokio::time::sleep(MINUTE).await;
+        let data_plane = Arc::clone(data_plane);
+        // It waits for the cores. Should it panic, the minute is lost.
+        let _ = tokio::task::spawn_blocking(move || data_plane.keep_minute()).await;
     }
 }
 
@@ -415,59 +460,6 @@ fn counted(
     let mut all = shared.counters_sum();
     all.extend(kv.map(door_kv::Counter::counted).unwrap_or_default());
     all
-}
-
-/// Counters that may fall, though their names do not say so.
-const GAUGES: [&str; 7] = [
-    "pool_in_use",
-    "pool_idle",
-    "pool_waiting",
-    "pool_masters_total",
-    "pool_slaves_total",
-    "pool_masters_active",
-    "pool_slaves_active",
-];
-
-/// The metric of a counter. What is true «now» may fall again; the rest only grows.
-fn metric(counter: &str) -> (&'static str, Kind) {
-    let gauge = counter.ends_with("_now") || GAUGES.contains(&counter);
-    let stem = counter.trim_end_matches("_now").trim_end_matches("_total");
-    let (name, kind) = match gauge {
-        true => (format!("heddle_{stem}"), Kind::Gauge),
-        false => (format!("heddle_{stem}_total"), Kind::Counter),
-    };
-    (Box::leak(name.into_boxed_str()), kind)
-}
-
-impl Metrics for DataPlane {
-    fn families(&self) -> Vec<Family> {
-        let Some(open) = self.open.get() else {
-            return Vec::new();
-        };
-        let sums = counted(&open.shared, open.kv.as_ref());
-        let families = sums.into_iter().zip(&open.names);
-        let rules = open.rules.load();
-        let matched = rules.list.iter().map(|rule| {
-            let count = rule.matched.load(Ordering::Relaxed) as f64;
-            Sample::labelled(&[("rule", &rule.name)], count)
-        });
-        let of_rules = Family {
-            name: "heddle_rule_matches_total",
-            help: "Statements that a rule matched.",
-            kind: Kind::Counter,
-            samples: matched.collect(),
-        };
-        let of_rules = (!of_rules.samples.is_empty()).then_some(of_rules);
-        families
-            .map(|((_, help, value), &(name, kind))| Family {
-                name,
-                help,
-                kind,
-                samples: vec![Sample::plain(value as f64)],
-            })
-            .chain(of_rules)
-            .collect()
-    }
 }
 
 impl Rows for DataPlane {
@@ -502,6 +494,26 @@ impl Sessions for DataPlane {
         let sums = open.map(|open| counted(&open.shared, open.kv.as_ref()));
         let sums = sums.unwrap_or_default().into_iter();
         sums.map(|(name, _, value)| (name, value)).collect()
+    }
+
+    fn digests(&self, since_ms: Option<u64>) -> Vec<statistics::Row> {
+        let Some(open) = self.open.get() else {
+            return Vec::new();
+        };
+        match since_ms {
+            None => digests::all(&open.dealer),
+            Some(from_ms) => {
+                // The minute that is not over counts, too.
+                self.keep_minute();
+                digests::since(&self.history, from_ms)
+            }
+        }
+    }
+
+    fn reset_digests(&self) -> usize {
+        digests::locked(&self.history).clear();
+        let open = self.open.get();
+        open.map_or(0, |open| digests::reset(&open.dealer))
     }
 
     fn placed(&self, slot: u8) {
@@ -559,6 +571,8 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
         digest: view
             .digest
             .map_or_else(String::new, |digest| digest.to_string()),
+        tag: view.tag,
+        trace: view.trace,
         running: view.running.map(|(server, thread)| (server.0, thread)),
     }
 }
@@ -566,27 +580,6 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn metrics_say_what_grows_and_what_falls() {
-        assert_eq!(
-            metric("statements"),
-            ("heddle_statements_total", Kind::Counter)
-        );
-        assert_eq!(metric("sessions_now"), ("heddle_sessions", Kind::Gauge));
-        assert_eq!(metric("pool_idle"), ("heddle_pool_idle", Kind::Gauge));
-        assert_eq!(
-            metric("pool_masters_total"),
-            ("heddle_pool_masters", Kind::Gauge)
-        );
-        assert_eq!(
-            metric("fabric_sharding_lookup_servers_time_total"),
-            (
-                "heddle_fabric_sharding_lookup_servers_time_total",
-                Kind::Counter
-            )
-        );
-    }
 
     #[test]
     fn a_commands_table_becomes_rows_of_text() {
