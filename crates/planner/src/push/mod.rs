@@ -1,6 +1,7 @@
 //! A SELECT that every shard runs whole: the original text with hidden columns behind those of the
 //! client, and a merge of what the shards send.
 
+mod alone;
 mod derived;
 mod groups;
 mod kinds;
@@ -27,6 +28,7 @@ use names::alike;
 use partition::Partition;
 use shape::{Travels, Uses};
 
+pub(crate) use alone::answers_alone;
 pub(crate) use view::sharded_view;
 
 /// Derived tables of derived tables are merged so often.

@@ -417,6 +417,8 @@ impl Maker<'_, '_> {
         let part = Part {
             drop: format!("DROP TEMPORARY TABLE IF EXISTS {name}"),
             create,
+            loose: None,
+            sorts_keys: false,
             is_temporary: true,
             columns: self.sent.iter().map(|sent| sent.written.clone()).collect(),
             into: name.clone(),
