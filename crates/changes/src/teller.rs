@@ -73,7 +73,7 @@ struct Current {
     /// So many of them were told before.
     skip: u32,
     begun: bool,
-    /// Rows that were told.
+    /// Wanted rows, those among them that were told before.
     rows: u64,
     /// The client's text of the rows that come, until it was told.
     source: Option<String>,
@@ -201,7 +201,11 @@ impl Teller {
             let change = change?;
             let before = self.current.index;
             self.current.index += 1;
-            if self.current.index <= self.current.skip || !is_wanted {
+            if !is_wanted {
+                continue;
+            }
+            self.current.rows += 1;
+            if self.current.index <= self.current.skip {
                 continue;
             }
             if !is_named {
@@ -213,7 +217,6 @@ impl Teller {
             }
             self.ensure_begun(before, out);
             self.describe(table, before, out);
-            self.current.rows += 1;
             let line = self.row(rows, &change);
             out.push(Told {
                 line,
@@ -418,6 +421,10 @@ mod tests {
         let again = told(&mut teller, Some(1), &[source, inserts(&table)]);
         let (events, indexes): (Vec<_>, Vec<_>) = again.into_iter().unzip();
         assert_eq!(indexes, [Some(2), None]);
+        assert!(
+            events[1].ends_with("\"rows\":2"),
+            "all of the transaction count"
+        );
         assert!(events[0].contains(r#""key":{"a":2}"#), "{events:?}");
         for line in events {
             let line = format!("{{{line}}}");

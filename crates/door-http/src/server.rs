@@ -84,6 +84,17 @@ pub struct Guest {
     pub connections_max: usize,
 }
 
+impl Guest {
+    /// Its socket, and where that listens.
+    fn bound(&self) -> Result<(Arc<std::net::TcpListener>, SocketAddr), Error> {
+        let bound = bound(self.listen, self.listener.as_ref());
+        bound.map_err(|source| Error::ListenGuest {
+            address: self.listen,
+            source,
+        })
+    }
+}
+
 impl Settings {
     /// The defaults.
     pub fn new(listen: SocketAddr, token: &str) -> Settings {
@@ -198,14 +209,7 @@ impl Door {
                 address: settings.listen,
                 source,
             })?;
-        let guest = settings.guest.as_ref().map(|guest| {
-            let bound = bound(guest.listen, guest.listener.as_ref());
-            bound.map_err(|source| Error::ListenGuest {
-                address: guest.listen,
-                source,
-            })
-        });
-        let guest = guest.transpose()?;
+        let guest = settings.guest.as_ref().map(Guest::bound).transpose()?;
         let certificates = Certificates {
             clients: settings.certificate.clone(),
             peers: Arc::new(peers::Shown(Arc::clone(&control))),
