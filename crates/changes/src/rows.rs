@@ -124,7 +124,13 @@ impl Rows {
             if failed || rest.0.is_empty() {
                 return None;
             }
-            let change = self.change(&mut rest);
+            let left = rest.0.len();
+            let change = self.change(&mut rest).and_then(|change| {
+                // A row without a byte would come again and again.
+                (rest.0.len() < left)
+                    .then_some(change)
+                    .ok_or_else(|| self.unread())
+            });
             failed = change.is_err();
             Some(change)
         })
@@ -138,13 +144,7 @@ impl Rows {
                 self.table.database, self.table.name
             ));
         }
-        let unread = || {
-            format!(
-                "rows of {}.{} are not what their table map says",
-                self.table.database, self.table.name
-            )
-        };
-        let mut image = |map: &[u8]| self.image(map, rest).ok_or_else(unread);
+        let mut image = |map: &[u8]| self.image(map, rest).ok_or_else(|| self.unread());
         Ok(match self.kind {
             Kind::Insert => Change {
                 before: None,
@@ -159,6 +159,13 @@ impl Rows {
                 after: None,
             },
         })
+    }
+
+    fn unread(&self) -> String {
+        format!(
+            "rows of {}.{} are not what their table map says",
+            self.table.database, self.table.name
+        )
     }
 
     fn image<'a>(&'a self, map: &[u8], rest: &mut Bytes<'a>) -> Option<Image<'a>> {
@@ -246,6 +253,9 @@ mod tests {
         let rows = Rows::of(23, &event, table.clone()).expect("an insert");
         let all: Vec<_> = rows.changes().collect();
         assert!(matches!(&all[..], [Err(why)] if why.contains("d.t")));
+        let nothing = [7, 0, 0, 0, 0, 0, 1, 0, 2, 0, 9, 9];
+        let rows = Rows::of(23, &nothing, table.clone()).expect("no column is logged");
+        assert_eq!(rows.changes().filter(Result::is_err).count(), 1);
         assert!(Rows::of(23, &event[..8], table).is_none());
     }
 }

@@ -238,7 +238,9 @@ impl Printer<'_> {
                     own.extend(text.lines().map(|line| format!("-- {line}")));
                 }
                 Part::Statement(statement) => {
-                    if !statement.database.is_empty() {
+                    // Nobody can be in a database that is made, or was dropped.
+                    let of_database = OF_DATABASES.iter().any(|it| begins(&statement.text, it));
+                    if !statement.database.is_empty() && !of_database {
                         own.push(format!("USE `{}`;", statement.database.replace('`', "``")));
                     }
                     own.push(format!("{};", String::from_utf8_lossy(&statement.text)));
@@ -262,6 +264,18 @@ impl Printer<'_> {
         }
         Ok(())
     }
+}
+
+const OF_DATABASES: [&str; 4] = [
+    "CREATE DATABASE",
+    "CREATE SCHEMA",
+    "DROP DATABASE",
+    "DROP SCHEMA",
+];
+
+fn begins(text: &[u8], with: &str) -> bool {
+    let begin = text.get(..with.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(with.as_bytes()))
 }
 
 /// None is too long here.
