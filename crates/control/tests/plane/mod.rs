@@ -193,7 +193,12 @@ pub fn servers_of<const N: usize>(release: Release) -> Option<[Server; N]> {
 
 /// A control plane whose group `g` has these servers, the first as the primary.
 pub fn farm_of(dir: &Path, servers: &[Server]) -> Plane {
-    let plane = Plane::start(dir);
+    farm_with(dir, servers, |_| {})
+}
+
+/// The same with other settings.
+pub fn farm_with(dir: &Path, servers: &[Server], set: impl FnOnce(&mut Settings)) -> Plane {
+    let plane = Plane::start_with(dir, set);
     plane.rows(&["group", "create", "g"]);
     for server in servers {
         plane.rows(&["group", "add", "g", &server.address().to_string()]);
