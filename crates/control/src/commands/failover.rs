@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::group::{done, find_group, no_server};
 use crate::context::Context;
 use crate::failover::FailoverDrivers;
-use crate::failover::{Told, with_status};
+use crate::failover::Told;
 use crate::links::Links;
 use crate::observe::Probes;
 use crate::observe::detect::Sign;
@@ -134,7 +134,7 @@ impl ThreatCommands {
             let faulty = |server: &mut ServerRecord| match server.status {
                 Status::Primary => Err(CommandError::Stale),
                 _ => {
-                    *server = with_status(server, Status::Faulty);
+                    *server = server.with_status(Status::Faulty);
                     Ok(())
                 }
             };

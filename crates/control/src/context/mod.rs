@@ -21,14 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use farm::{Accounts, Container, Containers, Interest, Published, Snapshot, Status};
+use farm::{Accounts, Container, Containers, Interest, Published, Snapshot};
 use meta::{Outcome, Store, Transaction};
 use rowcache::ReadState;
 use tokio::sync::{Notify, mpsc};
 
 use crate::configuration::Current;
 use crate::context::trail::Trail;
-use crate::failover::{Told, shown_acks, with_status};
+use crate::failover::{Told, shown_acks};
 use crate::leadership::Leadership;
 use crate::observe::privileges::Privileges;
 use crate::observe::probes::Seen;
@@ -355,12 +355,7 @@ impl State {
         for (group, leader) in self.standing.ahead() {
             let members = self.records.servers.iter_mut();
             for (&id, kept) in members.filter(|(_, kept)| kept.value.group == group) {
-                let status = match kept.value.status {
-                    _ if leader == Some(id) => Status::Primary,
-                    Status::Primary => Status::Replica,
-                    other => other,
-                };
-                kept.value = with_status(&kept.value, status);
+                kept.value = kept.value.after_change_of_primary(leader == Some(id));
             }
         }
     }

@@ -33,7 +33,7 @@ use crate::observe::Probes;
 use crate::provision::Rejoin;
 use catalog::event;
 
-pub(crate) use kept::{record_key, with_status};
+pub(crate) use kept::record_key;
 pub(crate) use order::Outcome;
 pub(crate) use steps::failed;
 

@@ -10,7 +10,6 @@ use faults::Chore;
 use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 
 use super::done;
-use super::kept::with_status;
 use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
 use crate::observe::releases;
@@ -324,12 +323,7 @@ impl FailoverDrivers {
             for id in ids {
                 let is_it = primary == Some(ServerId(id));
                 if let Some(kept) = state.records.servers.get_mut(&id) {
-                    let status = match kept.value.status {
-                        _ if is_it => Status::Primary,
-                        Status::Primary => Status::Replica,
-                        other => other,
-                    };
-                    kept.value = with_status(&kept.value, status);
+                    kept.value = kept.value.after_change_of_primary(is_it);
                 }
                 if is_it {
                     since_us = state.standing.leads(group, id);
