@@ -19,6 +19,7 @@ use meta::{Outcome, Transaction};
 
 use crate::context::Context;
 use crate::context::State;
+use crate::context::drivers::Told;
 use crate::context::editing::TRIES;
 
 /// The document that the farm has, as this router sees it.
@@ -155,10 +156,7 @@ impl Context {
     pub(crate) fn configured(&self) {
         self.sessions.turned();
         self.probe_now();
-        let groups: Vec<String> = self.state().drivers.keys().cloned().collect();
-        for group in groups {
-            self.tell_driver(&group, crate::failover::Told::Members);
-        }
+        self.drivers.tell_all(|| Told::Members);
     }
 
     /// Writes what a command of an operator changes. Where the document shows it, a version of the

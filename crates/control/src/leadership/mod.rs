@@ -26,7 +26,7 @@ use meta::{Lease, LeaseId, Transaction, Update};
 use tokio::sync::{Notify, watch};
 
 use crate::context::Context;
-use crate::failover::Told;
+use crate::context::drivers::Told;
 use crate::peers::{Leads, Peer, Roster};
 use catalog::command::CommandError;
 use catalog::event::{Event, epoch_ms};
@@ -362,10 +362,7 @@ impl Election {
     pub(crate) fn presence_changed(&self) {
         self.update_role();
         self.context.leadership.changed.notify_waiters();
-        let groups: Vec<String> = self.context.state().drivers.keys().cloned().collect();
-        for group in groups {
-            self.context.tell_driver(&group, Told::Leadership);
-        }
+        self.context.drivers.tell_all(|| Told::Leadership);
     }
 
     /// Takes note of what this router is now, and tells what happened since the last time.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use engine::{Link, Missing, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Status};
 
+use crate::context::records::no_group;
 use crate::provision::Provision;
 use catalog::command::CommandError;
 use catalog::configuration::Author;
@@ -186,11 +187,6 @@ fn already_there(records: &Records, newcomer: &Newcomer) -> Result<Option<String
         )));
     }
     Ok(None)
-}
-
-/// «There is no such group», with what to do.
-pub(crate) fn no_group(group: &str) -> String {
-    format!("there is no group {group}; `group lookup_groups` lists them, `group create` makes one")
 }
 
 /// What speaks against a server by its version or identity.

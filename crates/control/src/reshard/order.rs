@@ -4,7 +4,7 @@ use farm::GroupKind;
 use machines::reshard::Phase;
 
 use super::condition::{of_merge, of_move, of_split};
-use crate::provision::admission::no_group;
+use crate::context::records::no_group;
 use crate::reshard::Resharding;
 use catalog::command::{Arguments, CommandError};
 use catalog::event::epoch_ms;
