@@ -8,7 +8,7 @@ use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use crate::sharding::catalog::Which;
+use crate::sharding::wanted::Which;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use planner::belongs::key_type;

@@ -9,7 +9,7 @@ use super::group::{done, find_group};
 use super::sharding::{check_key, find_map, find_named, find_table, no_map, table_name};
 use crate::commands::ShardingCommands;
 use crate::sharding::accept::rows_of;
-use crate::sharding::catalog::Which;
+use crate::sharding::wanted::Which;
 use catalog::bounds;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::identity;

@@ -34,11 +34,10 @@ use crate::context::drivers::{Drivers, Told};
 use crate::context::seen::Seen;
 use crate::context::trail::Trail;
 use crate::leadership::Leadership;
-use crate::observe::privileges::Privileges;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::sharding::Layout;
-use crate::sharding::catalog::Tables;
+use crate::sharding::layout::Layout;
+use crate::sharding::wanted::{WantedTables, Which};
 use catalog::command::CommandError;
 use catalog::event::{Event, Ring};
 use catalog::record::Records;
@@ -119,10 +118,8 @@ pub(crate) struct Context {
     pub(crate) servers_changed: Notify,
     /// Who leads the farm, as far as this router knows: the right by which everybody acts.
     pub(crate) leadership: Leadership,
-    /// Told when tables have to be read anew.
-    pub(crate) tables: Arc<Tables>,
-    /// Told which servers left.
-    pub(crate) privileges: Arc<Privileges>,
+    /// The tables that have to be read anew.
+    pub(crate) tables: WantedTables,
 }
 
 impl Context {
@@ -159,8 +156,7 @@ impl Context {
             drivers: Drivers::default(),
             servers_changed: Notify::new(),
             leadership,
-            tables: Arc::default(),
-            privileges: Arc::default(),
+            tables: WantedTables::default(),
         }
     }
 
@@ -244,11 +240,9 @@ impl Context {
         }
         let happened = records.events_since(&state.records);
         state.seen.retain(|id, _| records.servers.contains_key(id));
-        self.privileges
-            .retain(|id| records.servers.contains_key(&id));
         state.records = records;
         state.keep_ahead();
-        if let Some(which) = state.lay_out() {
+        if let Some(which) = state.lay_out_tables() {
             self.tables.want(which);
         }
         let configured = version.and_then(|version| self.take_version(&mut state, version));
@@ -341,6 +335,11 @@ impl Context {
 }
 
 impl State {
+    /// Puts together where tables are; gives those that have to be read anew.
+    pub(crate) fn lay_out_tables(&mut self) -> Option<Which> {
+        self.layout.follow(&self.records)
+    }
+
     /// A change of primary that is published stays so, though the store does not have it yet.
     fn keep_ahead(&mut self) {
         for (group, leader) in self.standing.ahead() {

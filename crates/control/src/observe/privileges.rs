@@ -34,11 +34,10 @@ struct Found {
 
 /// What is known of the account on each server.
 #[derive(Debug, Default)]
-pub(crate) struct Privileges(Mutex<BTreeMap<u32, Found>>);
+struct Privileges(Mutex<BTreeMap<u32, Found>>);
 
 impl Privileges {
-    /// What is missing on a server; empty when nothing is, or nobody has looked yet.
-    pub(crate) fn missing(&self, id: u32) -> String {
+    fn missing(&self, id: u32) -> String {
         self.of(id, |found| &found.missing)
     }
 
@@ -79,7 +78,7 @@ impl Privileges {
     }
 
     /// Forgets the servers that are no more.
-    pub(crate) fn retain(&self, is_there: impl Fn(u32) -> bool) {
+    fn retain(&self, is_there: impl Fn(u32) -> bool) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|&id, _| is_there(id));
     }
@@ -89,24 +88,30 @@ impl Privileges {
 pub(crate) struct OwnAccount {
     context: Arc<Context>,
     links: Arc<Links>,
-    privileges: Arc<Privileges>,
+    privileges: Privileges,
 }
 
 impl OwnAccount {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        links: &Arc<Links>,
-        privileges: &Arc<Privileges>,
-    ) -> OwnAccount {
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> OwnAccount {
         OwnAccount {
             context: Arc::clone(context),
             links: Arc::clone(links),
-            privileges: Arc::clone(privileges),
+            privileges: Privileges::default(),
         }
     }
 }
 
 impl OwnAccount {
+    /// What the account lacks on a server, for people; empty when nothing is, or nobody has looked yet.
+    pub(crate) fn missing(&self, server: u32) -> String {
+        self.privileges.missing(server)
+    }
+
+    /// Only these servers are left in the farm.
+    pub(crate) fn forget_all_but(&self, servers: &[u32]) {
+        self.privileges.retain(|id| servers.contains(&id));
+    }
+
     /// Refuses a server on which Heddle's account may not do what every farm needs.
     pub(crate) async fn account_suffices(
         &self,

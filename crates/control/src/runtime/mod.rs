@@ -87,7 +87,7 @@ impl Control {
         let leadership = Leadership::new(identity::uuid()?, alone);
         let context = Context::new(store, published, sessions, settings, records, leadership);
         let context = Arc::new(context);
-        context.state().lay_out();
+        context.state().lay_out_tables();
         // Who cannot follow the configuration must not be taken for a router of the farm.
         context.begin_with_version().await?;
         let jobs = Arc::new(Jobs::new());

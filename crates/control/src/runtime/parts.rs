@@ -71,7 +71,7 @@ impl Parts {
         let dist_txns = commander.dist_txns();
         let links = Arc::new(Links::new(context));
         let background = Arc::new(Background::new(context));
-        let own_account = Arc::new(OwnAccount::new(context, &links, &context.privileges));
+        let own_account = Arc::new(OwnAccount::new(context, &links));
         let accounts = Arc::new(AccountsReader::new(context, &links));
         let election = Arc::new(Election::new(context, commander.clone(), dist_txns));
         let peers = Arc::new(PeerRouters::new(context, &background, &election));
@@ -82,7 +82,7 @@ impl Parts {
             commander.clone(),
         ));
         let client_writes = Arc::new(ClientWrites::new(context, &election, &peers));
-        let sharding = Arc::new(ShardedTables::new(context, &links, &context.tables));
+        let sharding = Arc::new(ShardedTables::new(context, &links));
         let probes = Arc::new(Probes::new(context, &links, &own_account));
         let heartbeats = Arc::new(Heartbeats::new(context, &links));
         let lost_writes = Arc::new(LostWrites::new(context, &links));
@@ -154,7 +154,6 @@ impl Parts {
             &self.background,
             &self.own_account,
             &self.peers,
-            &context.privileges,
         ));
         let moves = Arc::new(JobCommands::new(context, &self.reshard, jobs));
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
