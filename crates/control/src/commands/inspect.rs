@@ -9,7 +9,7 @@ use super::group::{find_group, no_server};
 use crate::background::Background;
 use crate::context::Context;
 use crate::observe::privileges::OwnAccount;
-use crate::peers::PeerRouters;
+use crate::peers::routers::PeerRouters;
 use crate::provision::admission::parse_address;
 use crate::sessions::SessionInfo;
 use catalog::command::{Arguments, CommandError, TABLE, Table};

@@ -23,7 +23,7 @@ pub(crate) mod transaction;
 
 use crate::commands::inspect::InspectCommands;
 use crate::context::Context;
-use crate::leadership::Election;
+use crate::leadership::election::Election;
 use crate::links::Links;
 use crate::provision::jobs::Jobs;
 use crate::reshard::Resharding;

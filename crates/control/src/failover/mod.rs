@@ -35,7 +35,6 @@ use crate::provision::Rejoin;
 use catalog::event;
 
 pub(crate) use kept::record_key;
-pub(crate) use steps::failed;
 
 /// So often a driver looks whether its group is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -8,10 +8,10 @@ use farm::ServerId;
 use machines::failover::{Answer, Failed, Order};
 use tokio::sync::oneshot;
 
-use super::steps::failed;
 use super::done;
 use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
+use crate::observe::fault::failed;
 use catalog::command::CommandError;
 
 /// Between two looks at what still runs on the old primary.

@@ -17,7 +17,8 @@ use tokio::task::JoinSet;
 use super::{Driver, kept};
 use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
-use crate::leadership::{CutRecord, Role, VoteRecord, cut_key, vote_key};
+use crate::leadership::Role;
+use crate::leadership::presence::{CutRecord, VoteRecord, cut_key, vote_key};
 use catalog::command::CommandError;
 use catalog::record::json;
 

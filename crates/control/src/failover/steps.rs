@@ -12,6 +12,7 @@ use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 use super::done;
 use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
+use crate::observe::fault::failed;
 use crate::observe::releases;
 use catalog::event;
 use catalog::record::ServerRecord;
@@ -398,27 +399,5 @@ fn said(text: String) -> Failed {
     Failed {
         fault: Fault::Said,
         text,
-    }
-}
-
-/// What a failed step says about its server.
-pub(crate) fn failed(error: Error) -> Failed {
-    let fault = match &error {
-        Error::Refused { .. }
-        | Error::Reply { .. }
-        | Error::Replication { .. }
-        | Error::Deposed { .. } => Fault::Said,
-        Error::Timeout { .. } => Fault::Late,
-        Error::Lost { .. } => Fault::Reset,
-        Error::Connect {
-            nobody_listens: true,
-            ..
-        } => Fault::Refused,
-        // Somebody answers, but it is not the server.
-        Error::Connect { .. } | Error::Certificate { .. } => Fault::Silent,
-    };
-    Failed {
-        fault,
-        text: error.to_string(),
     }
 }

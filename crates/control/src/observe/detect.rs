@@ -19,9 +19,9 @@ use farm::{ServerId, Status};
 use machines::failover::{Event, Fault};
 use tokio::sync::mpsc;
 
-use crate::failover::failed;
 use crate::links::reach::Place;
 use crate::observe::Probes;
+use crate::observe::fault::failed;
 
 /// Patience is counted in ticks of this length; one that came late counts as two at most.
 const TICK: Duration = Duration::from_millis(5);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::needed::{self, ESSENTIAL, Feature};
 use engine::own_privileges::{Lacking, lacking};
-use engine::{Error, Link, Version};
+use engine::{Link, Version};
 use farm::GroupKind;
 
 use crate::context::Context;
@@ -335,15 +335,6 @@ pub fn grants(
 /// The statement for the account with which replicas connect to their primary.
 pub fn replication_grant(account: &str) -> String {
     needed::replication_grant(account)
-}
-
-/// Whether a refusal is for want of a privilege. A link that was told so may have it after a GRANT only
-/// when it begins anew.
-pub(crate) fn is_denied<T>(outcome: &Result<T, Error>) -> bool {
-    /// Access to a database, a thread of others, a table, a column, a routine, XA RECOVER, in general.
-    const DENIED: [u16; 7] = [1044, 1095, 1142, 1143, 1227, 1370, 1401];
-    let number = outcome.as_ref().err().and_then(Error::number);
-    number.is_some_and(|number| DENIED.contains(&number))
 }
 
 #[cfg(test)]
