@@ -9,6 +9,7 @@
 //! Must not know: servers' connections, other routers, and what any part does with what it reads here.
 
 pub(crate) mod acks;
+mod document;
 pub(crate) mod drivers;
 pub(crate) mod editing;
 pub(crate) mod picture;
@@ -29,7 +30,7 @@ use meta::{Outcome, Store, Transaction};
 use rowcache::ReadState;
 use tokio::sync::Notify;
 
-use crate::configuration::Current;
+use crate::configuration::current::Current;
 use crate::context::drivers::{Drivers, Told};
 use crate::context::seen::Seen;
 use crate::context::trail::Trail;
