@@ -30,8 +30,6 @@ use crate::reshard::Resharding;
 use crate::sharding::ShardedTables;
 use std::sync::Arc;
 
-pub(crate) use shards::find_shard;
-
 /// The commands about the configuration and its rules.
 pub(crate) struct ConfigCommands {
     context: Arc<Context>,

@@ -13,7 +13,6 @@
 //! the farm. [`election::Election`] keeps it true.
 
 pub(crate) mod election;
-pub(crate) mod follower;
 mod life;
 pub(crate) mod presence;
 mod tenure;

@@ -55,7 +55,11 @@ struct Shown {
 
 impl Ways {
     /// What is to be shown now under this authority.
-    pub(super) fn mutual(&self, authority: &Secret, now: SystemTime) -> Result<Arc<Mutual>, String> {
+    pub(super) fn mutual(
+        &self,
+        authority: &Secret,
+        now: SystemTime,
+    ) -> Result<Arc<Mutual>, String> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shown) = &*shown
             && shown.authority == *authority

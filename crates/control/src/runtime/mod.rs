@@ -8,7 +8,9 @@
 //! `events`. `state` and `events` are never held over an await.
 
 mod attending;
+mod follower;
 mod parts;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::Ordering::Relaxed;

@@ -7,7 +7,9 @@
 
 pub(crate) mod accept;
 mod global;
+pub(crate) mod key;
 pub(crate) mod layout;
+pub(crate) mod named;
 mod reading;
 pub(crate) mod wanted;
 

@@ -215,9 +215,9 @@ impl Import {
             all.push(Finding::new(Kind::Warning, &address, text).by(statement));
         }
         let newcomer = newcomer(setup, named);
-        let taken =
-            self.accounts
-                .takes_headers(&newcomer.host, newcomer.port, newcomer.timeout_ms);
+        let taken = self
+            .accounts
+            .takes_headers(&newcomer.host, newcomer.port, newcomer.timeout_ms);
         if let Err(error) = taken.await {
             all.push(Finding::new(Kind::Error, &address, error.to_string()));
         }
