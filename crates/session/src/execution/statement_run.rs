@@ -3,10 +3,10 @@
 //!
 //! Must not know: connections and transactions; they outlive a statement.
 
+use crate::execution::choice::Chosen;
 use crate::execution::point::Point;
 use crate::execution::profile::Profile;
-use crate::execution::rules::Ruled;
-use crate::place::Chosen;
+use crate::execution::ruled::Ruled;
 
 /// What is known of the statement under way.
 #[derive(Default)]

@@ -1,24 +1,27 @@
 //! What the router answers by itself: `HEDDLE …` and its version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use farm::{Access, error};
 use mysql_wire::status::Status;
+use routing::{Level, Plan};
 use sqltext::{Facts, Verb};
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
-use crate::consistency::promises;
+use crate::consistency::promises::keeping;
+use crate::execution::choice;
 use crate::execution::exec::Shape;
-use crate::execution::profile::show_profile;
+use crate::execution::profile::Times;
 use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
-use crate::place::{Explained, chosen, estimate};
+use crate::place::{Explained, estimate};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -114,7 +117,7 @@ impl Session {
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
         let level =
-            promises::need(&self.core, &self.connections, &self.promises, &shape, 0).level.name();
+            keeping::need(&self.core, &self.connections, &self.promises, &shape, 0).level.name();
         let group = self.core.snapshot().server(plan.server).map(|s| s.group.to_string());
         let cells = [
             ("group", group),
@@ -187,7 +190,7 @@ async fn select_shard(
     words: &[String],
 ) -> Result<(), End> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let Some(chosen) = chosen::choice_of(&words) else {
+    let Some(chosen) = choice::choice_of(&words) else {
         let text = "usage: HEDDLE SELECT SHARD 'table' 'key' | HEDDLE SELECT GLOBAL 'table'";
         return client.error(&error::COMMAND_REFUSED, &[text]).await;
     };
@@ -294,4 +297,101 @@ fn after_word(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii_start();
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     &text[end..]
+}
+
+/// `HEDDLE PROFILE`: one row, or none before the first statement. `HEDDLE PROFILE REPEAT`: the
+/// last statement's OK once more, for client libraries that keep its numbers from the last reply:
+/// who asked Heddle something in between has them back.
+async fn show_profile(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    words: &[String],
+) -> Result<(), End> {
+    match words {
+        [] => {}
+        [word] if word.eq_ignore_ascii_case("repeat") => {
+            let status = session::status_now(variables, transaction);
+            return run.profile.repeat(client, status).await;
+        }
+        _ => {
+            let text = "usage: HEDDLE PROFILE [REPEAT]";
+            return client.error(&error::COMMAND_REFUSED, &[text]).await;
+        }
+    }
+    let timed = run.profile.times.is_some();
+    let row = run.profile.plan.map(|(plan, level)| profiled(core, variables, run, plan, level));
+    if !timed {
+        run.profile.times = Some(Box::new(Times::now()));
+    }
+    let columns = [
+        "server",
+        "name",
+        "group",
+        "role",
+        "connection_id",
+        "level",
+        "reason",
+        "shards",
+        "rows",
+        "bytes",
+        "waits",
+        "retries",
+        "in_transaction",
+        "connect_us",
+        "wait_us",
+        "serve_us",
+        "hold_us",
+        "total_us",
+    ];
+    send_answer(
+        client,
+        variables,
+        transaction,
+        Answer {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: row.into_iter().collect(),
+        },
+    )
+    .await
+}
+
+fn profiled(
+    core: &Core,
+    variables: &SessionVariables,
+    run: &StatementRun,
+    plan: Plan,
+    level: Level,
+) -> Vec<Option<String>> {
+    let profile = &run.profile;
+    let snapshot = core.snapshot();
+    let server = snapshot.server(plan.server);
+    let number = |value: u64| Some(value.to_string());
+    let connection = Some(profile.connection).filter(|&id| id != 0);
+    let mut row = vec![
+        server.map(|s| format!("{}:{}", s.host, s.port)),
+        server.map(|s| s.name.to_string()),
+        server.map(|s| s.group.to_string()),
+        Some(if plan.read_only { "replica" } else { "primary" }.to_owned()),
+        connection.map(|id| id.to_string()),
+        Some(level.name().to_owned()),
+        Some(format!("{:?}", plan.reason)),
+        number(1),
+        number(profile.rows),
+        number(profile.bytes),
+        number(profile.waits.into()),
+        number(profile.attempts.saturating_sub(1).into()),
+        number(u64::from(variables.status.contains(Status::IN_TRANS))),
+    ];
+    let micros = |time: &Duration| Some(time.as_micros().to_string());
+    match &profile.times {
+        Some(times) => {
+            row.extend(times.steps.iter().map(micros));
+            row.push(micros(&times.steps.iter().sum()));
+        }
+        None => row.extend([const { None }; 5]),
+    }
+    row
 }

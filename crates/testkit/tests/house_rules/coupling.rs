@@ -45,7 +45,6 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("files flat", "crates/sqltext/src", 38),
     ("files flat", "crates/testkit/src", 24),
     ("files in a circle", "backend", 15),
-    ("files in a circle", "session", 76),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {
