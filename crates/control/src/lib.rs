@@ -11,6 +11,7 @@
 //! It runs on the control thread's tokio runtime; other threads reach it through [`Commander`].
 
 mod background;
+mod change_stream;
 pub mod commander;
 mod commands;
 pub mod configuration;
@@ -31,6 +32,7 @@ pub mod settings;
 mod sharding;
 mod txn_recovery;
 
+pub use change_stream::{ChangeStreams, ChangesCounts, ChangesOpened, ChangesWanted};
 pub use commander::{Commander, Suspicion};
 pub use configuration::{Documents, NoDocuments};
 pub use engine::LinkTls;

@@ -12,6 +12,7 @@ use farm::{Server, Snapshot};
 use rowcache::{RowCache, Space};
 use serde_json::{Value, json};
 
+use crate::change_stream;
 use crate::metrics::{Family, Kind, Sample, write};
 use crate::server::Shared;
 
@@ -112,6 +113,9 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     families.extend(of_routers(
         &shared.control.routers(),
         shared.control.contact(),
+    ));
+    families.extend(change_stream::families(
+        shared.control.change_stream().counts(),
     ));
     families.extend(shared.counted.families());
     families.extend(shared.guests.iter().flat_map(|it| it.families_of_guest()));
@@ -341,7 +345,7 @@ fn family(name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sampl
     clippy::cast_precision_loss,
     reason = "the loss is below what anybody reads off a counter"
 )]
-fn float(count: u64) -> f64 {
+pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Job: turn HTTP requests into commands of `control` and their answers into JSON.
 //!
-//! Invariants: everything runs on the door's own thread, and what it asks of the control plane goes
+//! Invariants: everything but change streams, which have a thread of theirs, runs on the door's own thread, and what it asks of the control plane goes
 //! through the commander's queue or is one short look; GET changes nothing; every path and command needs its right ([`farm::Access`]); a request whose
 //! Host or Origin is foreign is refused before it is looked at (DNS rebinding); connections, heads and bodies are bounded, and no client
 //! is waited for without a deadline.
@@ -12,6 +12,7 @@
 mod answer;
 mod body;
 mod census;
+mod change_stream;
 pub mod client;
 mod commands;
 mod condition;

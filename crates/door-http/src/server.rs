@@ -20,13 +20,14 @@ use tokio::sync::watch;
 
 use crate::body::{self, Room};
 use crate::census::Limits;
+use crate::change_stream::Streams;
 use crate::connection::Patience;
 use crate::counted::Counted;
 use crate::guard::{self, Guard, Older};
 use crate::metrics::Metrics;
 use crate::rows::Rows;
 use crate::serving::{Certificate, Certificates, Demand, Served};
-use crate::{answer, commands, condition, page, peers, rows};
+use crate::{answer, change_stream, commands, condition, page, peers, rows};
 
 /// Clients that may wait in the kernel until they are taken.
 const QUEUE: i32 = 1024;
@@ -67,6 +68,8 @@ pub struct Settings {
     pub memory: Arc<Budget>,
     /// Another door's paths, if there are any.
     pub guest: Option<Guest>,
+    /// Change streams at once.
+    pub change_streams_max: usize,
 }
 
 /// Paths of another door, on an address of their own. This door's thread serves them, behind its guard and
@@ -79,6 +82,17 @@ pub struct Guest {
     pub paths: Router,
     /// Connections at once, in all and of one address.
     pub connections_max: usize,
+}
+
+impl Guest {
+    /// Its socket, and where that listens.
+    fn bound(&self) -> Result<(Arc<std::net::TcpListener>, SocketAddr), Error> {
+        let bound = bound(self.listen, self.listener.as_ref());
+        bound.map_err(|source| Error::ListenGuest {
+            address: self.listen,
+            source,
+        })
+    }
 }
 
 impl Settings {
@@ -103,6 +117,7 @@ impl Settings {
             balancers: Vec::new(),
             memory: Arc::new(Budget::new(usize::MAX)),
             guest: None,
+            change_streams_max: 8,
         }
     }
 
@@ -152,6 +167,7 @@ pub(crate) struct Shared {
     pub(crate) guests: Option<Arc<Counted>>,
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
     pub(crate) rows: Arc<dyn Rows>,
+    pub(crate) streams: Streams,
 }
 
 /// The HTTP door on a thread of its own, from [`Door::open`] to [`Door::close`] or its drop. Its thread
@@ -162,12 +178,13 @@ pub struct Door {
     address: SocketAddr,
     guest: Option<(Arc<std::net::TcpListener>, SocketAddr)>,
     wish: watch::Sender<Wish>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The door's own, and the one of the streams, which ends when the other has.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the door's thread is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+pub(crate) enum Wish {
     /// Take no requests: nobody is to, or another process does.
     Rest,
     Serve,
@@ -192,14 +209,7 @@ impl Door {
                 address: settings.listen,
                 source,
             })?;
-        let guest = settings.guest.as_ref().map(|guest| {
-            let bound = bound(guest.listen, guest.listener.as_ref());
-            bound.map_err(|source| Error::ListenGuest {
-                address: guest.listen,
-                source,
-            })
-        });
-        let guest = guest.transpose()?;
+        let guest = settings.guest.as_ref().map(Guest::bound).transpose()?;
         let certificates = Certificates {
             clients: settings.certificate.clone(),
             peers: Arc::new(peers::Shown(Arc::clone(&control))),
@@ -207,6 +217,8 @@ impl Door {
         let guard = guard_of(&settings, &control);
         let counted = Arc::<Counted>::default();
         let guests = guest.as_ref().map(|_| Arc::<Counted>::default());
+        let (wish, wished) = watch::channel(Wish::Rest);
+        let (streams, streaming) = Streams::new(settings.change_streams_max, wished.clone());
         let shared = Shared {
             control,
             counted: Arc::clone(&counted),
@@ -214,6 +226,7 @@ impl Door {
             sql_serves,
             metrics: metrics.into(),
             rows,
+            streams,
         };
         let router = router(shared, guard.clone(), &settings);
         let patience = settings.patience();
@@ -234,19 +247,21 @@ impl Door {
             let paths = guarded(guest.paths, guard, &settings);
             Served::new(paths, certificates, counted, limits, patience).behind(balancers)
         });
-        let (wish, wished) = watch::channel(Wish::Rest);
         let heard = Arc::clone(&listener);
         let of_guest = guest
             .as_ref()
             .map(|(heard, _)| Arc::clone(heard))
             .zip(of_guest);
-        let thread = start(async move { live(&heard, &served, of_guest, wished).await })?;
+        let streaming = start("changes", streaming)?;
+        let thread = start("http", async move {
+            live(&heard, &served, of_guest, wished).await;
+        })?;
         Ok(Door {
             listener,
             address,
             guest,
             wish,
-            thread: Mutex::new(Some(thread)),
+            threads: Mutex::new(vec![thread, streaming]),
         })
     }
 
@@ -290,24 +305,27 @@ impl Door {
 
     /// Ends the thread: idle connections are closed at once, running requests have a few seconds to end.
     pub async fn close(&self) {
-        let Some(thread) = self.end() else { return };
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        if !matches!(joined, Ok(Ok(()))) {
-            tracing::error!("the HTTP door's thread panicked; please report it with this log");
+        for thread in self.end() {
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!(
+                    "a thread of the HTTP door panicked; please report it with this log"
+                );
+            }
         }
     }
 
-    /// Has the thread end, and gives it to who waits for it first.
-    fn end(&self) -> Option<JoinHandle<()>> {
+    /// Has the threads end, and gives them to who waits for them first.
+    fn end(&self) -> Vec<JoinHandle<()>> {
         self.wish.send_replace(Wish::End);
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        thread.take()
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *threads)
     }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if let Some(thread) = self.end() {
+        for thread in self.end() {
             // What a panic there said stands in the log; a drop has nobody to tell.
             let _ = thread.join();
         }
@@ -350,9 +368,12 @@ fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 }
 
 /// A thread with a runtime of its own, for this.
-fn start(life: impl Future<Output = ()> + Send + 'static) -> Result<JoinHandle<()>, Error> {
+fn start(
+    name: &str,
+    life: impl Future<Output = ()> + Send + 'static,
+) -> Result<JoinHandle<()>, Error> {
     let (tell, told) = mpsc::channel();
-    let thread = std::thread::Builder::new().name("http".to_owned());
+    let thread = std::thread::Builder::new().name(name.to_owned());
     let thread = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -435,6 +456,7 @@ fn router(shared: Shared, guard: Guard, settings: &Settings) -> Router {
         .route("/readyz", of(Access::Public, get(condition::readyz)))
         .route("/metrics", of(metrics, get(condition::metrics)))
         .route("/v1/farm", of(Access::Monitor, get(condition::snapshot)))
+        .route("/v1/changes", of(Access::Admin, get(change_stream::get)))
         .route(
             "/v1/{group}/{command}",
             get(commands::read).post(commands::call),

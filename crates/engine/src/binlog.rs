@@ -11,11 +11,8 @@
 //! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
 //! and the write tags from SHOW BINLOG EVENTS over the same stretch.
 
-mod cell;
-mod gtid;
 mod reader;
-mod rows;
-mod table;
+mod sids;
 mod trace;
 mod vantage;
 
@@ -30,13 +27,11 @@ use mysql_async::BinlogStreamRequest;
 use crate::error::Error;
 use crate::link::{Link, text};
 use crate::probe::is_on;
-pub use cell::Cell;
-pub use gtid::Gtid;
-pub(crate) use gtid::sids;
-pub use reader::{End, Event, Reader, Statement, Xid, is_gap};
-pub use rows::{Change, Image, Kind, Rows};
-pub use table::{Column, Table};
-pub(crate) use trace::query_of;
+pub use changes::{
+    Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Statement, Table, Xid,
+};
+pub use reader::{Reader, is_gap};
+pub(crate) use sids::sids;
 pub use trace::{Touched, Written, is_after};
 use trace::{Trace, tag_of};
 pub use vantage::{Shown, shown, vantage};
@@ -173,6 +168,22 @@ pub(crate) async fn file_before_last(link: &mut Link, timeout_ms: u64) -> Result
     let files = files(link, timeout_ms).await?;
     let before_last = files.get(files.len().saturating_sub(2)).cloned();
     before_last.ok_or_else(|| unreadable(link.address(), &"it has no files"))
+}
+
+/// What comes before the oldest transaction in the server's binlog.
+pub async fn oldest(link: &mut Link, timeout_ms: u64) -> Result<Position, Error> {
+    let engine = link.version().engine;
+    let sql = match engine {
+        Engine::MySql => "SELECT @@global.gtid_purged".to_owned(),
+        Engine::MariaDb => {
+            let first = files(link, timeout_ms).await?.into_iter().next();
+            let first = first.ok_or_else(|| unreadable(link.address(), &"it has no files"))?;
+            format!("SELECT BINLOG_GTID_POS({}, 4)", quoted(&first))
+        }
+    };
+    let said = link.cell(OPERATION, &sql, timeout_ms).await?;
+    let said = said.unwrap_or_default().replace('\n', "");
+    Position::parse(engine, &said).ok_or_else(|| unreadable(link.address(), &said))
 }
 
 /// The binlog's files, the oldest first.

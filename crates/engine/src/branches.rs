@@ -82,6 +82,22 @@ pub async fn prepared(link: &mut Link, farm: u64, timeout_ms: u64) -> Result<Pre
     Ok(prepared)
 }
 
+/// The names of all branches that the server lists as prepared, whoever's they are, as its binlog has them.
+pub async fn prepared_names(link: &mut Link, timeout_ms: u64) -> Result<Vec<changes::Xid>, Error> {
+    let name = |row: &Row| {
+        let format: u32 = text_at(row, 0)?.parse().ok()?;
+        let data = bytes_at(row, 3)?;
+        let (transaction, branch) = data.split_at_checked(text_at(row, 1)?.parse().ok()?)?;
+        Some(changes::Xid {
+            format: format as i32,
+            transaction: transaction.to_vec(),
+            branch: branch.to_vec(),
+        })
+    };
+    let rows = listed(link, timeout_ms).await?;
+    Ok(rows.iter().filter_map(name).collect())
+}
+
 /// What a server said of a transaction that it was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {

@@ -47,14 +47,16 @@ pub mod watch;
 
 pub use accounts::{accounts, seen_as};
 pub use branches::{
-    Prepared, end_branch, free_branch, is_still_connected, lost_branches, prepared,
+    Prepared, end_branch, free_branch, is_still_connected, lost_branches, prepared, prepared_names,
 };
 pub use divergence::{Divergence, divergence, is_out_of_reach};
 pub use enginesql::Version;
 pub use error::Error;
 pub use link::{Known, Link, LinkTls, Login};
 pub use probe::{Acks, Observation, Replica, Thread, ThreadError, probe};
-pub use replication::{detach, drain, keep_statements, make_primary, make_replica, set_acks};
+pub use replication::{
+    detach, drain, keep_columns, keep_statements, make_primary, make_replica, set_acks,
+};
 pub use requirements::{Missing, Requirement, replication_settings};
 pub use retirement::take_no_writes;
 pub use torn::{Mended, mend_branches};

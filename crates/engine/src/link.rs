@@ -16,7 +16,7 @@ use mysql_wire::auth;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, cure_of_io};
-use crate::tunnel::{Ended, Tunnel};
+use crate::tunnel::{Asks, Ended, Tunnel};
 
 /// Rows of administrative answers are small; an account table of a large farm fits.
 const PACKET_BYTES_MAX: usize = 64 << 20;
@@ -199,14 +199,28 @@ impl Link {
         Link::open_sized(login, ROW_BYTES_MAX, timeout_ms).await
     }
 
+    /// The same, whose request for a MariaDB server's binlog asks for the statements behind rows.
+    pub(crate) async fn open_for_sources(login: &Login, timeout_ms: u64) -> Result<Link, Error> {
+        Link::open_by(login, ROW_BYTES_MAX, Asks::Sources, timeout_ms).await
+    }
+
     async fn open_sized(
         login: &Login,
         packet_bytes_max: usize,
         timeout_ms: u64,
     ) -> Result<Link, Error> {
+        Link::open_by(login, packet_bytes_max, Asks::AsDriver, timeout_ms).await
+    }
+
+    async fn open_by(
+        login: &Login,
+        packet_bytes_max: usize,
+        asks: Asks,
+        timeout_ms: u64,
+    ) -> Result<Link, Error> {
         let address = format!("{}:{}", login.host, login.port);
         let connecting = async {
-            let (mut conn, key) = connect(login, packet_bytes_max).await?;
+            let (mut conn, key) = connect(login, packet_bytes_max, asks).await?;
             // At once: the server lists the connection already, and it must not pass for a client's.
             let own = OwnId::new(&address, conn.id().into());
             let failed = |error| Error::from_connect(&address, &error);
@@ -367,6 +381,7 @@ impl Link {
 async fn connect(
     login: &Login,
     packet_bytes_max: usize,
+    asks: Asks,
 ) -> Result<(Conn, Option<Fingerprint>), Error> {
     let addresses = resolve(login).await?;
     let failed = |error| Error::from_connect(&format!("{}:{}", login.host, login.port), &error);
@@ -377,6 +392,15 @@ async fn connect(
         .max_allowed_packet(Some(packet_bytes_max))
         .wait_timeout(Some(IDLE_S))
         .stmt_cache_size(0);
+    if login.is_near(&addresses) && asks == Asks::Sources {
+        // The driver cannot ask so: what it sends has to come by here.
+        let plain = Login {
+            tls: LinkTls::Off,
+            ..login.clone()
+        };
+        let told = through(&plain, options, &addresses, asks).await;
+        return told.map_err(|ended| ended.error);
+    }
     if login.is_near(&addresses) {
         let options = options
             .tcp_port(login.port)
@@ -388,7 +412,8 @@ async fn connect(
                 Err(error @ mysql_async::Error::Server(_)) => return Err(failed(error)),
                 Err(mysql_async::Error::Driver(error)) if is_over_its_head(&error) => {
                     let options = options.pass(None::<String>);
-                    let told = through(&login.spoken_by_us(&error), options, &[address]).await;
+                    let told =
+                        through(&login.spoken_by_us(&error), options, &[address], asks).await;
                     return told.map_err(|ended| ended.error);
                 }
                 Err(error) => last = Some(error),
@@ -396,14 +421,14 @@ async fn connect(
         }
         return Err(failed(last.expect("there is an address")));
     }
-    match through(login, options.clone(), &addresses).await {
+    match through(login, options.clone(), &addresses, asks).await {
         // As MySQL's clients: what is only preferred keeps no server away.
         Err(Ended { may_be_plain, .. }) if may_be_plain => {
             let plain = Login {
                 tls: LinkTls::Off,
                 ..login.clone()
             };
-            through(&plain, options, &addresses).await
+            through(&plain, options, &addresses, asks).await
         }
         other => other,
     }
@@ -415,8 +440,9 @@ async fn through(
     login: &Login,
     options: OptsBuilder,
     addresses: &[SocketAddr],
+    asks: Asks,
 ) -> Result<(Conn, Option<Fingerprint>), Ended> {
-    let tunnel = Tunnel::open(login, addresses).await?;
+    let tunnel = Tunnel::open(login, addresses, asks).await?;
     let path = tunnel.path();
     let (told, serving) = tunnel.serve(login.clone());
     let serving = Serving(Some(tokio::spawn(serving)));

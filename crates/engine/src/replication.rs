@@ -67,6 +67,19 @@ pub async fn keep_statements(link: &mut Link, timeout_ms: u64) -> Result<(), Err
     link.run(OPERATION, &sql, timeout_ms).await
 }
 
+/// Has the names, keys and character sets of columns logged with rows, from the next statement on: without
+/// them a reader of the binlog knows columns by their places only. Changes nothing where they are logged.
+pub async fn keep_columns(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    const OPERATION: &str = "log what columns are called (binlog_row_metadata)";
+    let sql = "SELECT @@global.binlog_row_metadata";
+    let said = link.cell(OPERATION, sql, timeout_ms).await?;
+    if said.is_some_and(|value| value.eq_ignore_ascii_case("FULL")) {
+        return Ok(());
+    }
+    let sql = "SET GLOBAL binlog_row_metadata='FULL'";
+    link.run(OPERATION, sql, timeout_ms).await
+}
+
 /// Makes commits of a primary wait for a replica for `ack_wait_ms`, or not wait. Idempotent.
 pub async fn set_acks(
     link: &mut Link,

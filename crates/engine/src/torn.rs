@@ -321,7 +321,7 @@ impl Log {
     }
 
     fn query(&mut self, data: &[u8]) {
-        let Some(text) = crate::binlog::query_of(data) else {
+        let Some(text) = changes::query_of(data) else {
             return;
         };
         match &mut self.current {

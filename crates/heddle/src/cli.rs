@@ -16,6 +16,7 @@ pub enum Action {
     Import(Import),
     Move(Move),
     Grants(Grants),
+    Binlog(BinlogDump),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
     Ask(Question),
@@ -127,6 +128,35 @@ pub struct Grants {
     pub features: Vec<String>,
 }
 
+/// Flags of `heddle binlog dump`.
+#[derive(Args, Clone, Debug)]
+pub struct BinlogDump {
+    /// A file, or HOST:PORT of a server, whose binlog is read to its present end
+    #[arg(value_name = "FILE|HOST:PORT")]
+    pub of: String,
+    /// Begins behind these transactions (a server only); default: with the oldest that it has
+    #[arg(long, value_name = "GTIDS")]
+    pub from: Option<String>,
+    /// Statements in place of lines of JSON
+    #[arg(long)]
+    pub sql: bool,
+    /// Lines of JSON, as GET /v1/changes has them without tokens (the default)
+    #[arg(long, conflicts_with = "sql")]
+    pub json: bool,
+    /// Only rows of this database; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub database: Vec<String>,
+    /// Only rows of this table, NAME or DATABASE.NAME; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub table: Vec<String>,
+    /// The account on the server
+    #[arg(long, value_name = "NAME", default_value = "root")]
+    pub user: String,
+    /// A file with its password
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
 /// Flags of both.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
@@ -189,6 +219,12 @@ pub fn read() -> Action {
         "grants" => {
             Action::Grants(Grants::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
         }
+        BINLOG => {
+            let (_, matches) = matches.subcommand().expect("clap demands a subcommand");
+            Action::Binlog(
+                BinlogDump::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+            )
+        }
         DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
         FABRIC => {
             let words = matches.get_many::<String>(WORDS).into_iter().flatten();
@@ -196,6 +232,18 @@ pub fn read() -> Action {
         }
         group => Action::Ask(question(group, matches)),
     }
+}
+
+const BINLOG: &str = "binlog";
+
+fn binlog() -> Command {
+    let dump = BinlogDump::augment_args(Command::new("dump"))
+        .about("Shows a binlog's transactions, of a file or of a server (docs/CHANGES.md)");
+    Command::new(BINLOG)
+        .about("Reads binlogs")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(dump)
 }
 
 /// The command line of MySQL Fabric, whose words are its own.
@@ -238,6 +286,7 @@ fn program() -> Command {
         .subcommand(up)
         .subcommand(serve)
         .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
+        .subcommand(binlog())
         .subcommand(command(spec_of("manage", DOCTOR)))
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
@@ -257,7 +306,7 @@ const GRANTS_ABOUT: &str =
 
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.
-Every command but `up`, `serve`, `grants`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
+Every command but `up`, `serve`, `grants`, `binlog dump`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
 or at 127.0.0.1:6080. Commands need its token: $HEDDLE_TOKEN, or the file
 `token` in --data.";
 

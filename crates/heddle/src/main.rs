@@ -10,6 +10,7 @@
 //! Must not know: protocols, statements, how servers replicate. Those are the crates below.
 
 mod ask;
+mod binlog;
 mod cli;
 mod configuration;
 mod data_plane;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Action::Import(flags) => relocate::import(&flags),
         Action::Move(flags) => relocate::relocate(&flags),
         Action::Grants(flags) => grants::run(&flags),
+        Action::Binlog(flags) => binlog::run(&flags),
         Action::Fabric(words) => mysqlfabric::run(&words),
         Action::Ask(question) => ask::run(&question),
     };

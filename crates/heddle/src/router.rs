@@ -429,6 +429,7 @@ fn http_settings(
     http.write_timeout = Duration::from_secs(settings.http_write_timeout_s);
     http.balancers
         .clone_from(&settings.proxy_protocol_networks.0);
+    http.change_streams_max = count(settings.change_streams_max);
     http.listener = listener.map(Arc::new);
     http
 }

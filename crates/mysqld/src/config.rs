@@ -240,6 +240,8 @@ fn durability(put: &mut dyn FnMut(&str, &str)) {
     put("log_slave_updates", "ON");
     put("binlog_format", "ROW");
     put("binlog_row_image", "FULL");
+    // Whoever reads the log knows the columns by their names.
+    put("binlog_row_metadata", "FULL");
     put("sync_binlog", "1");
     put("innodb_flush_log_at_trx_commit", "1");
     put("relay_log", "relaylog");

@@ -144,6 +144,19 @@ pub struct Scratch {
     pub reduced: Vec<Reduced>,
 }
 
+impl Scratch {
+    /// The same with tables that take rows twice.
+    pub fn loosened(&self) -> Scratch {
+        let mut loosened = self.clone();
+        for part in &mut loosened.tables {
+            if let Some(loose) = part.loose.take() {
+                part.create = loose;
+            }
+        }
+        loosened
+    }
+}
+
 /// A temporary table that holds the rows of one fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -153,6 +166,11 @@ pub struct Part {
     pub into: String,
     /// CREATE TEMPORARY TABLE; CREATE TABLE where a temporary one would not do.
     pub create: String,
+    /// The same without unique keys, where `create` has some: for rows that are equal in them though
+    /// their table's definition says that they are not.
+    pub loose: Option<String>,
+    /// Keys that are not unique can be left to be made when all rows are there.
+    pub sorts_keys: bool,
     /// Takes it away, if it is there.
     pub drop: String,
     /// It ends with its connection.

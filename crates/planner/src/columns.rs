@@ -81,9 +81,21 @@ pub(crate) fn can_be_key(column: &Column) -> bool {
     match &*column.data_type {
         "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "decimal"
         | "numeric" | "year" | "date" | "datetime" | "timestamp" | "time" | "enum" => true,
-        "char" | "varchar" => length(column).is_some_and(|length| length * 4 <= KEY_BYTES_MAX),
-        "binary" | "varbinary" => length(column).is_some_and(|length| length <= KEY_BYTES_MAX),
+        "char" | "varchar" | "binary" | "varbinary" => {
+            length(column).is_some() && key_bytes(column) <= KEY_BYTES_MAX
+        }
         _ => false,
+    }
+}
+
+/// The bytes that a column takes in a key, at most.
+pub(crate) fn key_bytes(column: &Column) -> usize {
+    /// Of a DECIMAL of 65 digits.
+    const NUMBER_BYTES_MAX: usize = 30;
+    match (&*column.data_type, length(column)) {
+        ("char" | "varchar", Some(length)) => length * 4,
+        ("binary" | "varbinary", Some(length)) => length,
+        _ => NUMBER_BYTES_MAX,
     }
 }
 

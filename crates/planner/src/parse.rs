@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Query, SelectItem, Statement, TableFactor, Visit, Visitor,
+    BinaryOperator, Distinct, Expr, GroupByExpr, Join, JoinConstraint, JoinOperator, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
 };
+use sqlparser::tokenizer::Location;
 use sqltext::{Mode, Multibyte, Piece, PieceKind, pieces};
 
 use crate::{depth, functions, read};
@@ -127,12 +129,14 @@ pub(crate) fn shared<'t>(text: &'t str, mode: &Mode) -> Cow<'t, str> {
 /// What of a query matters as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Traits {
-    /// `*` or `t.*` as a select item, or NATURAL JOIN.
+    /// `*` or `t.*` as a select item whose columns matter, or NATURAL JOIN.
     pub all_columns: bool,
     /// XOR or `||`, which the parser binds more tightly than the servers, or than some sql_mode.
     pub binds_oddly: bool,
     /// Columns that are compared with other columns, in lower case.
     pub joined: HashSet<String>,
+    /// The SELECTs of EXISTS, by where they stand: their columns are asked by nobody.
+    pub(crate) only_asked: HashSet<Location>,
 }
 
 impl Traits {
@@ -156,6 +160,15 @@ impl Traits {
         }
     }
 
+    fn join_using(&mut self, from: &TableWithJoins) {
+        for constraint in from.joins.iter().filter_map(constraint) {
+            if let JoinConstraint::Using(columns) = constraint {
+                let names = columns.iter().filter_map(|it| it.0.last()?.as_ident());
+                self.joined.extend(names.map(|it| it.value.to_lowercase()));
+            }
+        }
+    }
+
     fn join_items(&mut self, query: &Query) {
         let Some(select) = query.body.as_select() else {
             return;
@@ -171,14 +184,17 @@ impl Traits {
 impl Visitor for Traits {
     type Break = ();
 
-    fn pre_visit_select(&mut self, select: &sqlparser::ast::Select) -> ControlFlow<()> {
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         let wild = |item: &SelectItem| {
             matches!(
                 item,
                 SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
             )
         };
-        self.all_columns |= select.projection.iter().any(wild);
+        let asked = !self.only_asked.contains(&select.select_token.0.span.start);
+        self.all_columns |= asked && select.projection.iter().any(wild);
+        self.all_columns |= select.from.iter().any(has_natural);
+        select.from.iter().for_each(|from| self.join_using(from));
         ControlFlow::Continue(())
     }
 
@@ -194,6 +210,7 @@ impl Visitor for Traits {
         } = factor
         {
             self.all_columns |= has_natural(table_with_joins);
+            self.join_using(table_with_joins);
         }
         ControlFlow::Continue(())
     }
@@ -223,6 +240,20 @@ impl Visitor for Traits {
                 self.join(expr);
                 self.join_items(subquery);
             }
+            // Of a DISTINCT the columns say how many rows there are; of groups they may be wrong, and
+            // ORDER BY may count them.
+            Expr::Exists { subquery, .. } if subquery.order_by.is_none() => {
+                let groups = |select: &Select| match &select.group_by {
+                    GroupByExpr::Expressions(groups, _) => !groups.is_empty(),
+                    GroupByExpr::All(_) => true,
+                };
+                if let SetExpr::Select(select) = &*subquery.body
+                    && matches!(select.distinct, None | Some(Distinct::All))
+                    && !groups(select)
+                {
+                    self.only_asked.insert(select.select_token.0.span.start);
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -230,19 +261,24 @@ impl Visitor for Traits {
 }
 
 /// NATURAL compares columns that nothing names.
-pub(crate) fn has_natural(from: &sqlparser::ast::TableWithJoins) -> bool {
-    use sqlparser::ast::{JoinConstraint, JoinOperator as Join};
-    from.joins.iter().any(|join| {
-        matches!(
-            &join.join_operator,
-            Join::Join(JoinConstraint::Natural)
-                | Join::Inner(JoinConstraint::Natural)
-                | Join::Left(JoinConstraint::Natural)
-                | Join::LeftOuter(JoinConstraint::Natural)
-                | Join::Right(JoinConstraint::Natural)
-                | Join::RightOuter(JoinConstraint::Natural)
-        )
-    })
+fn has_natural(from: &TableWithJoins) -> bool {
+    let mut constraints = from.joins.iter().filter_map(constraint);
+    constraints.any(|it| matches!(it, JoinConstraint::Natural))
+}
+
+/// By what tables are joined, in the forms of JOIN that the servers have.
+fn constraint(join: &Join) -> Option<&JoinConstraint> {
+    match &join.join_operator {
+        JoinOperator::Join(it)
+        | JoinOperator::Inner(it)
+        | JoinOperator::CrossJoin(it)
+        | JoinOperator::StraightJoin(it)
+        | JoinOperator::Left(it)
+        | JoinOperator::LeftOuter(it)
+        | JoinOperator::Right(it)
+        | JoinOperator::RightOuter(it) => Some(it),
+        _ => None,
+    }
 }
 
 /// The conditions that AND joins.

@@ -1,4 +1,5 @@
-//! Places in a text: the parser counts lines and characters, the tokenizer bytes.
+//! Places in a text: the parser counts lines and characters, the tokenizer bytes; and comments in
+//! front of them.
 
 use sqlparser::tokenizer::Location;
 
@@ -36,6 +37,13 @@ impl<'a> Lines<'a> {
         let char = self.text[last as usize..].chars().next()?;
         u32::try_from(last as usize + char.len_utf8()).ok()
     }
+}
+
+/// A comment ends this text, but for spaces.
+pub(crate) fn follows_comment(text: &str) -> bool {
+    let text = text.trim_end();
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    text.ends_with("*/") || line.contains("--") || line.contains('#')
 }
 
 #[cfg(test)]

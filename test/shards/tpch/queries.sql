@@ -223,3 +223,13 @@ SELECT c_mktsegment, AVG(c_acctbal), STDDEV_POP(c_nationkey) > 0, COUNT(DISTINCT
 SELECT c_custkey FROM customer WHERE c_custkey NOT IN (SELECT o_custkey FROM orders) ORDER BY c_custkey;
 SELECT l_orderkey, l_linenumber FROM lineitem WHERE (l_partkey, l_suppkey) IN (SELECT ps_partkey, ps_suppkey FROM partsupp WHERE ps_availqty < 1500) ORDER BY 1, 2;
 SELECT o_custkey, o_orderkey, RANK() OVER (PARTITION BY o_custkey ORDER BY o_totalprice DESC) AS r FROM orders ORDER BY o_custkey, r, o_orderkey;
+
+# The same questions as they are often written, and others of their shapes.
+SELECT o_orderpriority, COUNT(*) AS order_count FROM orders WHERE o_orderdate >= DATE '1993-07-01' AND NOT EXISTS (SELECT * FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate) GROUP BY o_orderpriority ORDER BY o_orderpriority;
+SELECT c_custkey, COUNT(*) FROM customer, orders, lineitem WHERE (c_custkey = o_custkey AND l_orderkey = o_orderkey AND c_mktsegment = 'BUILDING' AND l_quantity < 20) OR (c_custkey = o_custkey AND l_orderkey = o_orderkey AND c_mktsegment = 'MACHINERY' AND l_quantity > 30) GROUP BY c_custkey ORDER BY c_custkey;
+SELECT c_name, o_orderkey FROM customer, orders WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING SUM(l_quantity) > 150) AND c_custkey = o_custkey ORDER BY o_orderkey;
+SELECT c_name, o_orderkey FROM customer, orders WHERE o_orderkey NOT IN (SELECT l_orderkey FROM lineitem WHERE l_shipmode IN ('AIR', 'MAIL')) AND c_custkey = o_custkey AND c_acctbal > 0 ORDER BY o_orderkey;
+SELECT c_custkey, SUM(CASE WHEN o_orderpriority LIKE '1%' THEN o_totalprice ELSE 0 END) / SUM(o_totalprice) AS share FROM customer JOIN orders ON o_custkey = c_custkey GROUP BY c_custkey ORDER BY c_custkey;
+SELECT o_year, COUNT(*), SUM(volume) FROM (SELECT EXTRACT(YEAR FROM o_orderdate) AS o_year, l_extendedprice * (1 - l_discount) AS volume FROM orders, lineitem, supplier WHERE l_orderkey = o_orderkey AND s_suppkey = l_suppkey AND s_acctbal > 0) AS years GROUP BY o_year ORDER BY o_year;
+SELECT c_custkey FROM customer WHERE c_acctbal > (SELECT AVG(c_acctbal) FROM customer WHERE c_acctbal > 0) AND NOT EXISTS (SELECT * FROM orders WHERE o_custkey = c_custkey) ORDER BY c_custkey;
+SELECT ps_partkey, ps_suppkey FROM partsupp, lineitem WHERE ps_partkey = l_partkey AND ps_suppkey = l_suppkey AND l_quantity > (SELECT 0.8 * AVG(l2.l_quantity) FROM lineitem l2 WHERE l2.l_partkey = ps_partkey) AND l_shipmode = 'AIR' ORDER BY 1, 2, l_orderkey, l_linenumber;

@@ -24,7 +24,6 @@ use tokio::task::JoinSet;
 use crate::context::Context;
 use crate::links::Links;
 use reading::Reading;
-pub(crate) use reading::is_harmless;
 
 /// After a failure, and while there is nothing to remember.
 const PAUSE: Duration = Duration::from_millis(200);

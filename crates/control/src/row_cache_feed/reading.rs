@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use changes::is_harmless;
 use engine::binlog::{End, Event, Gtid, Reader, Rows, Shown, Xid};
 use engine::remembering::{KeyColumn, key_column};
 use engine::{Error, Link, heartbeat};
@@ -350,26 +351,4 @@ fn void(space: &Space, key: &KeyColumn, rows: &Rows, mut note: impl FnMut(Vec<u8
         }
     }
     Some(())
-}
-
-/// Statements that touch no table that others see: those that sessions leave behind.
-pub(crate) fn is_harmless(text: &[u8]) -> bool {
-    let begins =
-        |with: &[u8]| text.len() >= with.len() && text[..with.len()].eq_ignore_ascii_case(with);
-    begins(b"DROP TEMPORARY TABLE")
-        || begins(b"DROP /*!40005 TEMPORARY */ TABLE")
-        || begins(b"CREATE TEMPORARY TABLE")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_temporary_tables_are_nobody_elses() {
-        assert!(is_harmless(
-            b"DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `a`"
-        ));
-        assert!(!is_harmless(b"DROP TABLE a") && !is_harmless(b"TRUNCATE t"));
-    }
 }

@@ -18,7 +18,7 @@ use rowcache::TableClock;
 use rowcache::table_clock::Changed;
 
 use crate::row_cache_feed::RowCacheFeed;
-use crate::row_cache_feed::is_harmless;
+use changes::is_harmless;
 
 /// After a failure, and while nobody wants the clock.
 const PAUSE: Duration = Duration::from_millis(100);

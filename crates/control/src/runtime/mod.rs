@@ -23,6 +23,7 @@ use rowcache::ReadState;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::change_stream::ChangeStreams;
 use crate::commander::{Commander, Queues, Request};
 use crate::commands::dispatch::Commands;
 use crate::context::Context;
@@ -67,6 +68,7 @@ pub struct Counters {
 pub struct Control {
     context: Arc<Context>,
     parts: Parts,
+    change_stream: Arc<ChangeStreams>,
     commands: Arc<Commands>,
     commander: Commander,
     jobs: Arc<Jobs>,
@@ -96,11 +98,13 @@ impl Control {
         let jobs = Arc::new(Jobs::new());
         let parts = Parts::new(&context, &commander, &jobs);
         let commands = Arc::new(parts.commands(&context, &commander, &jobs));
+        let change_stream = Arc::new(ChangeStreams::new(&context, &parts.links));
         parts.election.join_the_others().await?;
         context.publish();
         Ok(Arc::new(Control {
             context,
             parts,
+            change_stream,
             commands,
             commander,
             jobs,
@@ -248,6 +252,11 @@ impl Control {
     /// What reads ask for beside the snapshot: for the data plane, and to show.
     pub fn reads(&self) -> &Arc<ReadState> {
         &self.context.reads
+    }
+
+    /// The change stream, for whoever asks for one; what runs for a stream runs on a thread of theirs.
+    pub fn change_stream(&self) -> &Arc<ChangeStreams> {
+        &self.change_stream
     }
 
     /// The last events, oldest first.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::gtid::Gtid;
+use changes::{Gtid, query_of};
 use farm::{Engine, Position};
 use mysql_async::Value;
 use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
@@ -67,7 +67,7 @@ mod code {
     pub const TABLE_MAP: u8 = 19;
     pub const ROWS: [u8; 6] = [23, 24, 25, 30, 31, 32];
     pub const ROWS_QUERY: u8 = 29;
-    pub use super::super::gtid::code::{MYSQL, MYSQL_TAGGED};
+    pub use changes::code::{GTID, GTID_TAGGED};
     /// A transaction without a GTID.
     pub const ANONYMOUS: u8 = 34;
     pub const PARTIAL_UPDATE: u8 = 39;
@@ -115,7 +115,7 @@ impl Trace {
                     None => self.unnamed(),
                 }
             }
-            code::MYSQL | code::MYSQL_TAGGED => match Gtid::of_mysql(kind, data) {
+            code::GTID | code::GTID_TAGGED => match Gtid::of_mysql(kind, data) {
                 Some(gtid) => self.begin(gtid.to_string()),
                 None => self.unnamed(),
             },
@@ -301,13 +301,6 @@ fn mariadb_gtid(server_id: u32, data: &[u8]) -> Option<String> {
     let sequence = u64::from_le_bytes(data.get(..8)?.try_into().ok()?);
     let domain = u32::from_le_bytes(data.get(8..12)?.try_into().ok()?);
     Some(format!("{domain}-{server_id}-{sequence}"))
-}
-
-/// The text of a query event.
-pub(crate) fn query_of(data: &[u8]) -> Option<&[u8]> {
-    let database = usize::from(*data.get(8)?);
-    let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
-    data.get(13 + variables + database + 1..)
 }
 
 /// The write tag at the front of a statement: what stands between `/*heddle:` and `*/`. A server may have

@@ -148,7 +148,7 @@ pub(super) const MARIADB: &[Need] = &[
     server(
         Failover,
         "BINLOG ADMIN",
-        "SET GLOBAL binlog_annotate_row_events, SET SESSION sql_log_bin",
+        "SET GLOBAL binlog_annotate_row_events, binlog_row_metadata; SET SESSION sql_log_bin",
     ),
     server(
         Clients,
@@ -196,7 +196,7 @@ pub(super) const MYSQL: &[Need] = &[
         Failover,
         "SYSTEM_VARIABLES_ADMIN",
         "SET GLOBAL super_read_only, read_only, rpl_semi_sync_…, init_replica, gtid_purged, \
-         binlog_rows_query_log_events; SET SESSION sql_log_bin",
+         binlog_rows_query_log_events, binlog_row_metadata; SET SESSION sql_log_bin",
     ),
     server(
         Failover,

@@ -5,6 +5,7 @@
 //! has one: it logs in without at this end of the tunnel, a socket that nobody but this process can use,
 //! while [`login`] decides what the server may be shown.
 
+mod asking;
 mod login;
 mod preface;
 
@@ -26,7 +27,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::error::Error;
 use crate::link::{Known, LinkTls, Login};
+use asking::Rewriter;
 
+pub(crate) use asking::Asks;
 pub use preface::proxy_objection;
 
 /// A greeting, a key or an OK: far above what any server sends while a client logs in.
@@ -74,6 +77,7 @@ pub(crate) struct Tunnel {
     greeting: Vec<u8>,
     listener: UnixListener,
     name: String,
+    asks: Asks,
     is_secure: bool,
     /// The server may have the password itself, if it asks.
     is_trusted: bool,
@@ -100,7 +104,11 @@ type Said = Result<Option<Fingerprint>, Ended>;
 
 impl Tunnel {
     /// Connects, and waits for the greeting.
-    pub(crate) async fn open(to: &Login, addresses: &[SocketAddr]) -> Result<Tunnel, Error> {
+    pub(crate) async fn open(
+        to: &Login,
+        addresses: &[SocketAddr],
+        asks: Asks,
+    ) -> Result<Tunnel, Error> {
         let opened = async {
             let (server, greeting) = greeted(addresses).await?;
             let (listener, name) = listen()?;
@@ -109,6 +117,7 @@ impl Tunnel {
                 greeting,
                 listener,
                 name,
+                asks,
                 is_secure: false,
                 is_trusted: false,
             })
@@ -162,8 +171,8 @@ impl Tunnel {
         let (from_driver, to_driver) = tokio::io::split(driver.stream);
         let (from_server, to_server) = tokio::io::split(self.server.stream);
         tokio::select! {
-            () = carry(from_driver, to_server) => {}
-            () = carry(from_server, to_driver) => {}
+            () = carry(from_driver, to_server, self.asks.rewriter()) => {}
+            () = carry(from_server, to_driver, Asks::AsDriver.rewriter()) => {}
         }
     }
 
@@ -269,9 +278,16 @@ fn listen() -> std::io::Result<(UnixListener, String)> {
 }
 
 /// Carries bytes until there are no more.
-async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut rewriter: Option<Rewriter>,
+) {
     let mut buffer = vec![0; CARRIED_BYTES];
     while let Ok(bytes) = from.read(&mut buffer).await {
+        if let Some(rewriter) = &mut rewriter {
+            rewriter.take(&mut buffer[..bytes]);
+        }
         let sent = async {
             to.write_all(&buffer[..bytes]).await?;
             to.flush().await

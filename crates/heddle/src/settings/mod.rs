@@ -183,6 +183,8 @@ settings! {
         "An HTTP client that takes nothing of its answer for so long is closed.";
     http_body_bytes_max: u64 = "1048576" "bytes" [1024, 1073741824] Restart
         "Longest body of an HTTP request.";
+    change_streams_max: u64 = "8" "streams" [0, 1024] Restart
+        "Change streams at once (docs/CHANGES.md): each reads the binlog of every group that it shows. With 0 there are none.";
     fabric_listen: OptionalAddress = "" "" Restart
         "Where clients of MySQL Fabric ask by XML-RPC (docs/FABRIC.md); nothing listens without it.";
     fabric_mysql_listen: OptionalAddress = "" "" Restart

@@ -1,62 +1,166 @@
-//! Where the conditions of a WHERE stand in a text.
+//! The conditions of a WHERE, with the words that they are in a text.
+//!
+//! The parser tells what a condition means and the tokenizer where it stands. Both take a condition
+//! apart at the same signs; where they do not agree, nothing is told.
 
-use sqltext::{Mode, Piece, PieceKind, pieces};
+use sqlparser::ast::{BinaryOperator, Expr};
+use sqltext::{Piece, PieceKind};
 
-/// The conditions that AND joins in the WHERE of the SELECT that begins at a byte; `None` when it is
-/// not sure.
-pub(super) fn spans(text: &str, select: usize, mode: &Mode) -> Option<Vec<(usize, usize)>> {
-    let bytes = text.as_bytes();
-    let all = pieces(bytes, mode)?;
+use crate::parse::conjuncts;
+
+/// A condition and its words.
+pub(super) type Part<'e, 'p> = (&'e Expr, &'p [Piece]);
+
+/// A sign between two conditions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    And,
+    Or,
+}
+
+/// The WHERE of the SELECT that begins at a byte; `None` when there is none.
+pub(super) fn filter<'p>(all: &'p [Piece], text: &[u8], select: usize) -> Option<&'p [Piece]> {
     let first = all
         .iter()
         .position(|piece| piece.span.start as usize == select)?;
-    let mut filter = filter(&all[first..], bytes)?;
+    behind_where(&all[first..], text)
+}
+
+/// The conditions that AND joins, whatever parentheses are around them; `None` when it is not sure
+/// which they are.
+pub(super) fn parts<'e, 'p>(
+    (condition, words): Part<'e, 'p>,
+    text: &[u8],
+) -> Option<Vec<Part<'e, 'p>>> {
+    let mut found = Vec::new();
+    take_apart((condition, words), text, &mut found)?;
+    Some(found)
+}
+
+fn take_apart<'e, 'p>(
+    part: Part<'e, 'p>,
+    text: &[u8],
+    found: &mut Vec<Part<'e, 'p>>,
+) -> Option<()> {
+    let (condition, words) = bare(part);
+    let parts = conjuncts(condition);
+    if parts.len() == 1 {
+        // What stands between ANDs for the tokenizer is one condition for the parser, too.
+        let whole = split(words, text, Sign::And)?.len() == 1;
+        found.push((condition, words));
+        return whole.then_some(());
+    }
+    let split = split(words, text, Sign::And)?;
+    if parts.len() != split.len() {
+        return None;
+    }
+    let mut both = parts.into_iter().zip(split);
+    both.try_for_each(|part| take_apart(part, text, found))
+}
+
+/// The conditions that OR joins: one when there is no OR.
+pub(super) fn branches<'e, 'p>(part: Part<'e, 'p>, text: &[u8]) -> Option<Vec<Part<'e, 'p>>> {
+    let (condition, words) = bare(part);
+    let parts = disjuncts(condition);
+    let split = split(words, text, Sign::Or)?;
+    (parts.len() == split.len()).then(|| parts.into_iter().zip(split).collect())
+}
+
+/// The conditions that OR joins.
+pub(super) fn disjuncts(condition: &Expr) -> Vec<&Expr> {
+    match condition {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Or,
+            right,
+        } => {
+            let mut all = disjuncts(left);
+            all.extend(disjuncts(right));
+            all
+        }
+        other => vec![other],
+    }
+}
+
+/// Without the parentheses around it. Those that stand for a sign that binds tightly are no words.
+fn bare<'e, 'p>((mut condition, mut words): Part<'e, 'p>) -> Part<'e, 'p> {
+    while let Expr::Nested(inner) = condition {
+        let Some(inside) = inside(words) else { break };
+        (condition, words) = (inner, inside);
+    }
+    (condition, words)
+}
+
+/// What one pair of parentheses encloses.
+fn inside(words: &[Piece]) -> Option<&[Piece]> {
+    let [first, inside @ .., last] = words else {
+        return None;
+    };
+    if first.kind != PieceKind::Open || last.kind != PieceKind::Close {
+        return None;
+    }
+    let mut depth = 1usize;
+    for piece in inside {
+        match piece.kind {
+            PieceKind::Open => depth += 1,
+            PieceKind::Close => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return None;
+        }
+    }
+    Some(inside)
+}
+
+/// What stands between signs that are in no parentheses; all of it where another sign binds more
+/// loosely. `None` when signs mean what sql_mode says.
+fn split<'p>(words: &'p [Piece], text: &[u8], by: Sign) -> Option<Vec<&'p [Piece]>> {
     let mut found = Vec::new();
     let mut depth = 0usize;
     // Within BETWEEN … AND, and within CASE … END.
     let (mut between, mut cases) = (false, 0usize);
     let mut start = 0;
-    let whole = (
-        filter.first()?.span.start as usize,
-        filter.last()?.span.end as usize,
-    );
-    let mut at = 0;
-    while let Some(piece) = filter.get(at) {
+    for (at, piece) in words.iter().enumerate() {
+        let is = |word: &str| piece.is(text, word);
         match piece.kind {
             PieceKind::Open => depth += 1,
             PieceKind::Close => depth = depth.checked_sub(1)?,
             _ if depth > 0 => {}
-            _ if piece.is(bytes, "CASE") => cases += 1,
-            _ if piece.is(bytes, "END") && cases > 0 => cases -= 1,
+            _ if is("CASE") => cases += 1,
+            _ if is("END") && cases > 0 => cases -= 1,
             _ if cases > 0 => {}
-            _ if ["OR", "XOR"].iter().any(|word| piece.is(bytes, word)) => {
-                return Some(vec![whole]);
-            }
-            PieceKind::Operator if matches!(piece.span.of(bytes), b"||") => return None,
-            _ if piece.is(bytes, "BETWEEN") => between = true,
-            _ if !piece.is(bytes, "AND") && piece.span.of(bytes) != b"&&" => {}
-            _ if between => between = false,
-            _ => {
-                found.push(ends(&filter[start..at])?);
+            PieceKind::Operator if piece.span.of(text) == b"||" => return None,
+            _ if is("XOR") => return Some(vec![words]),
+            _ if is("OR") && by == Sign::And => return Some(vec![words]),
+            _ if is("BETWEEN") => between = true,
+            _ if is("OR") => {
+                found.push(&words[start..at]);
                 start = at + 1;
             }
+            _ if !is("AND") && piece.span.of(text) != b"&&" => {}
+            _ if between => between = false,
+            _ if by == Sign::And => {
+                found.push(&words[start..at]);
+                start = at + 1;
+            }
+            _ => {}
         }
-        at += 1;
     }
-    filter = &filter[start..];
-    found.push(ends(filter)?);
-    Some(found)
+    found.push(&words[start..]);
+    (!found.iter().any(|it| it.is_empty())).then_some(found)
 }
 
-fn ends(pieces: &[Piece]) -> Option<(usize, usize)> {
+/// The bytes of these words.
+pub(super) fn span(words: &[Piece]) -> Option<(usize, usize)> {
     Some((
-        pieces.first()?.span.start as usize,
-        pieces.last()?.span.end as usize,
+        words.first()?.span.start as usize,
+        words.last()?.span.end as usize,
     ))
 }
 
 /// What follows the WHERE of a SELECT, of whose pieces the first is the SELECT.
-fn filter<'p>(pieces: &'p [Piece], text: &[u8]) -> Option<&'p [Piece]> {
+fn behind_where<'p>(pieces: &'p [Piece], text: &[u8]) -> Option<&'p [Piece]> {
     const ENDS: [&str; 13] = [
         "GROUP",
         "HAVING",
@@ -93,37 +197,68 @@ fn filter<'p>(pieces: &'p [Piece], text: &[u8]) -> Option<&'p [Piece]> {
 
 #[cfg(test)]
 mod tests {
-    use sqltext::Dialect;
+    use sqlparser::ast::SetExpr;
+    use sqltext::{Dialect, Mode, pieces};
 
     use super::*;
+    use crate::parse;
+
+    /// The parts of the WHERE of a text, those of an OR with strokes between them.
+    fn shown(text: &str) -> String {
+        let mode = Mode::new(Dialect::MariaDb, 101_100);
+        let all = pieces(text.as_bytes(), &mode).expect("it ends");
+        let query = parse::query(text, &mode).expect("it is read");
+        let SetExpr::Select(select) = &*query.body else {
+            panic!("no SELECT");
+        };
+        let condition = select.selection.as_ref().expect("it has a WHERE");
+        let words = filter(&all, text.as_bytes(), 0).expect("it has a WHERE");
+        let Some(parts) = parts((condition, words), text.as_bytes()) else {
+            return "not sure".to_owned();
+        };
+        let of = |(_, words): Part<'_, '_>| {
+            let (start, end) = span(words).expect("some words");
+            text[start..end].to_owned()
+        };
+        let shown = parts.into_iter().map(|part| {
+            let branches = branches(part, text.as_bytes()).expect("as many as the parser sees");
+            let branches: Vec<String> = branches.into_iter().map(of).collect();
+            branches.join("|")
+        });
+        shown.collect::<Vec<_>>().join(" & ")
+    }
 
     #[test]
     fn conditions_are_found() {
-        for (text, expected) in [
+        for (filter, expected) in [
             (
-                "SELECT a FROM t WHERE a = 1 AND b BETWEEN 1 AND 2 AND (c OR d)",
-                "a = 1|b BETWEEN 1 AND 2|(c OR d)",
+                "a = 1 AND b BETWEEN 1 AND 2 AND (c OR d)",
+                "a = 1 & b BETWEEN 1 AND 2 & c|d",
+            ),
+            ("a = 1 OR b = 2 AND c", "a = 1|b = 2 AND c"),
+            (
+                "CASE WHEN a AND b OR d THEN 1 END = 1 AND c GROUP BY d",
+                "CASE WHEN a AND b OR d THEN 1 END = 1 & c",
+            ),
+            ("z LIMIT 1", "z"),
+            ("((a AND (b)) AND ((c)))", "a & b & c"),
+            ("(a) = (b) AND (a)", "(a) = (b) & a"),
+            ("!a AND (!(b AND c))", "!a & !(b AND c)"),
+            (
+                "(a AND b) OR (c BETWEEN 1 AND 2)",
+                "(a AND b)|(c BETWEEN 1 AND 2)",
             ),
             (
-                "SELECT a FROM t WHERE a = 1 OR b = 2 AND c",
-                "a = 1 OR b = 2 AND c",
-            ),
-            (
-                "SELECT CASE WHEN a AND b THEN 1 END FROM t WHERE CASE WHEN a AND b THEN 1 END = 1 AND c GROUP BY d",
-                "CASE WHEN a AND b THEN 1 END = 1|c",
-            ),
-            (
-                "SELECT (SELECT 1 FROM u WHERE x AND y) FROM t WHERE z LIMIT 1",
-                "z",
+                "a IN (SELECT b FROM u WHERE c AND d) && e",
+                "a IN (SELECT b FROM u WHERE c AND d) & e",
             ),
         ] {
-            let mode = Mode::new(Dialect::MariaDb, 101_100);
-            let spans = spans(text, 0, &mode).expect("it has some");
-            let shown: Vec<&str> = spans
-                .iter()
-                .map(|(start, end)| &text[*start..*end])
-                .collect();
-            assert_eq!(shown.join("|"), expected);
+            assert_eq!(
+                shown(&format!(
+                    "SELECT CASE WHEN x AND y THEN 1 END FROM t WHERE {filter}"
+                )),
+                expected
+            );
         }
     }
 }

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use farm::sharding::{Column, TableSchema};
+use farm::sharding::{Placed, TableSchema};
 use sqltext::{Dialect, ticked};
 
+use super::filters::from;
+use super::keys::Keys;
 use super::reduce::Reduced;
 use super::references::Reference;
 use super::{Words, unknown};
 use crate::answer::{Asked, Fragment, Part, Unanswered, Written};
 use crate::catalog::{Catalog, Kind};
-use crate::columns::{asked as asked_for, can_be_key, declared, engine};
+use crate::columns::{asked as asked_for, declared, engine};
 use crate::shards::{global_groups, groups};
 
-/// A scratch table has so many keys at most.
-const KEYS_MAX: usize = 16;
-
 pub(super) fn fetched(
-    text: &str,
     asked: &Asked<'_>,
     reference: &Reference,
     words: &Words<'_>,
@@ -30,16 +28,11 @@ pub(super) fn fetched(
         .iter()
         .map(|at| asked_for(&schema.columns[*at]))
         .unzip();
-    let mut from = format!(
-        "FROM {}.{} AS {}",
-        ticked(&reference.database),
-        ticked(&reference.table),
-        ticked(reference.called())
-    );
-    for (at, (start, end)) in reference.pushed.iter().enumerate() {
+    let mut from = from(reference);
+    for (at, condition) in reference.pushed.iter().enumerate() {
         let word = if at == 0 { "WHERE" } else { "AND" };
         // A comment at the end must not take the parenthesis along.
-        from.push_str(&format!(" {word} ({}\n)", &text[*start..*end]));
+        from.push_str(&format!(" {word} ({condition}\n)"));
     }
     let (groups, any) = sources(asked, reference, &format!("SELECT 1 {from}"))?;
     let list = list.join(", ");
@@ -60,12 +53,24 @@ pub(super) fn fetched(
         true => "TABLE",
         false => "TEMPORARY TABLE",
     };
+    let create = |keys: Vec<String>| {
+        let all = columns.iter().map(|at| &schema.columns[*at]);
+        let all = all.map(|column| declared(column, words.all_columns));
+        let parts: Vec<String> = all.chain(keys).collect();
+        let engine = engine(asked.mode.dialect);
+        format!("CREATE {kind} {name} ({}) {engine}", parts.join(", "))
+    };
+    let keys = Keys {
+        schema,
+        columns: &columns,
+        joined: &words.joined.joined,
+        primary,
+    };
+    let unique = keys.unique(shard_key(asked, reference));
     let part = Part {
-        create: format!(
-            "CREATE {kind} {name} ({}) {}",
-            definition(schema, &columns, words, primary),
-            engine(asked.mode.dialect)
-        ),
+        create: create(keys.with(&unique)),
+        loose: (!unique.is_empty()).then(|| create(keys.with(&[]))),
+        sorts_keys: asked.mode.dialect == Dialect::MariaDb,
         drop: format!("DROP {kind} IF EXISTS {name}"),
         is_temporary: !words.kept,
         into: into(&name, schema, &columns),
@@ -80,17 +85,13 @@ pub(super) fn fetched(
     Ok((fragment, part, reduced))
 }
 
-/// The columns and keys of the scratch table.
-fn definition(schema: &TableSchema, columns: &[usize], words: &Words<'_>, primary: bool) -> String {
-    let columns_of = columns.iter().map(|at| &schema.columns[*at]);
-    let mut parts: Vec<String> = columns_of
-        .map(|column| declared(column, words.all_columns))
-        .collect();
-    if primary {
-        parts.extend(primary_key(schema));
+/// The column by which the rows of a table are told apart between groups; `None` for one that comes as
+/// a whole from one of them.
+fn shard_key<'a>(asked: &Asked<'a>, reference: &Reference) -> Option<&'a str> {
+    match asked.sharding.placed(&reference.database, &reference.table) {
+        Placed::Sharded(table) => Some(&*table.column),
+        _ => None,
     }
-    parts.extend(keys(schema, columns, words));
-    parts.join(", ")
 }
 
 /// What rows of these columns are inserted into.
@@ -153,28 +154,4 @@ fn sources(
         Kind::Single { group } => Ok((vec![group.clone()], true)),
         Kind::Opaque => Err(unknown("a view over several groups")),
     }
-}
-
-/// MySQL looks at it to see which columns depend on those of a group.
-fn primary_key(schema: &TableSchema) -> Option<String> {
-    let columns: Vec<&Column> = schema
-        .primary
-        .iter()
-        .map(|at| &schema.columns[usize::from(*at)])
-        .collect();
-    let can = !columns.is_empty() && columns.iter().all(|column| can_be_key(column));
-    let names: Vec<String> = columns.iter().map(|column| ticked(&column.name)).collect();
-    can.then(|| format!("PRIMARY KEY ({})", names.join(", ")))
-}
-
-/// A key for each column that is compared with another one: without it a join would try all pairs.
-fn keys(schema: &TableSchema, columns: &[usize], words: &Words<'_>) -> Vec<String> {
-    let all = columns.iter().map(|at| &schema.columns[*at]);
-    let joined = |column: &&Column| {
-        can_be_key(column) && words.joined.joined.contains(&column.name.to_lowercase())
-    };
-    all.filter(joined)
-        .take(KEYS_MAX)
-        .map(|column| format!("KEY ({})", ticked(&column.name)))
-        .collect()
 }

@@ -4,9 +4,14 @@
 
 mod conditions;
 mod fetch;
+mod filters;
+mod keys;
+mod labels;
+mod order;
 mod pull;
 mod reduce;
 mod references;
+mod semijoin;
 
 use sqlparser::ast::Query;
 use sqltext::{Dialect, Piece, PieceKind, pieces, spliced, ticked};
@@ -57,22 +62,42 @@ pub(crate) fn gather(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Ans
             }
         }
     }
-    let (found, pairs) = (finder.found, finder.reductions);
-    let mut answer = put_together(text, asked, &found, &traits, Tier::Gather)?;
+    let Finder {
+        found,
+        reductions,
+        met,
+        ..
+    } = finder;
+    let told = Told {
+        found: &found,
+        met: &met,
+        query: Some(query),
+    };
+    let mut answer = put_together(text, asked, &told, &traits, Tier::Gather)?;
     if let Finish::Scratch(scratch) = &mut answer.finish {
-        reduce::reduce(&mut scratch.reduced, &found, pairs, asked);
-        scratch.order = reduce::order(&found, &answer.fragments);
+        reduce::reduce(&mut scratch.reduced, &found, &reductions, asked);
+        scratch.order = order::order(&found, &answer.fragments, &scratch.reduced);
     }
     Ok(answer)
+}
+
+/// What is known of a text whose tables are fetched.
+struct Told<'t> {
+    found: &'t [Reference],
+    /// Conditions that all fetched rows meet.
+    met: &'t [(usize, usize)],
+    /// `None` when it is not read.
+    query: Option<&'t Query>,
 }
 
 fn put_together(
     text: &str,
     asked: &Asked<'_>,
-    found: &[Reference],
+    told: &Told<'_>,
     traits: &Traits,
     tier: Tier,
 ) -> Result<Answer, Unanswered> {
+    let found = told.found;
     if found.len() > TABLES_MAX {
         return Err(unknown(&format!("it names more than {TABLES_MAX} tables")));
     }
@@ -94,13 +119,23 @@ fn put_together(
     let (mut tables, mut reduced) = (Vec::new(), Vec::new());
     let mut cuts = Vec::new();
     for (at, reference) in found.iter().enumerate() {
-        let (fragment, part, spot) = fetch::fetched(text, asked, reference, &words, at)?;
+        let (fragment, part, spot) = fetch::fetched(asked, reference, &words, at)?;
         reduced.push(spot);
         cuts.extend(renamed(text, &all, asked, reference, &part.name));
         fragments.push(fragment);
         tables.push(part);
     }
     cuts.extend(qualifiers(text, &all, asked, found));
+    let is_met = |(start, end): (usize, usize)| {
+        let mut met = told.met.iter();
+        met.any(|(from, to)| *from <= start && end <= *to)
+    };
+    cuts.retain(|(place, _)| !is_met(*place));
+    cuts.extend(told.met.iter().map(|place| (*place, "TRUE".to_owned())));
+    if let Some(query) = told.query {
+        let more = labels::labels(text, query, asked.mode, &cuts);
+        cuts.extend(more);
+    }
     Ok(Answer {
         tier,
         locks: found.iter().any(|it| it.lock.is_some()),

@@ -4,7 +4,7 @@
 use sqltext::{Piece, PieceKind, pieces, tables};
 
 use super::references::Reference;
-use super::{TABLES_MAX, behind, put_together};
+use super::{TABLES_MAX, Told, behind, put_together};
 use crate::answer::{Answer, Asked, Tier, Unanswered};
 use crate::parse::Traits;
 use crate::views::GIVEN;
@@ -98,5 +98,10 @@ pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> 
         all_columns: true,
         ..Traits::default()
     };
-    put_together(text, asked, &found, &traits, Tier::Pull)
+    let told = Told {
+        found: &found,
+        met: &[],
+        query: None,
+    };
+    put_together(text, asked, &told, &traits, Tier::Pull)
 }

@@ -8,8 +8,10 @@ use farm::sharding::{Column, Placed, TableSchema};
 use sqlparser::ast::{BinaryOperator, Expr, SelectItem, SetExpr};
 use sqltext::ticked;
 
+use super::filters::called;
 use super::references::{Block, Finder, Reference};
-use crate::answer::{Asked, Fragment};
+use super::semijoin::Semijoins;
+use crate::answer::Asked;
 use crate::columns::charset;
 use crate::parse::conjuncts;
 
@@ -24,11 +26,15 @@ pub struct Reduction {
     pub passed: Passed,
     /// It is the shard key: groups without these values need not be asked.
     pub is_key: bool,
+    /// A condition that says the same where each group can tell it by itself; it lets more rows pass
+    /// than the values that came.
+    pub there: Option<String>,
 }
 
 /// What leaves rows out of a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduced {
+    /// Each holds by itself, so that any of them may be left out.
     pub by: Vec<Reduction>,
     /// Where in the fragment's text a condition more is put, and the word in front of it.
     pub at: usize,
@@ -58,8 +64,11 @@ pub enum Passed {
     Text(String),
 }
 
-/// Equal columns: reference and column of each.
-type Pair = [(usize, String); 2];
+/// A reference, and a column of it.
+pub(super) type Side = (usize, String);
+
+/// Equal columns.
+type Pair = [Side; 2];
 
 /// How the values of two columns pass; `None` when equal values may be written differently.
 pub(super) fn passed(one: &Column, other: &Column) -> Option<Passed> {
@@ -87,7 +96,7 @@ pub(super) fn passed(one: &Column, other: &Column) -> Option<Passed> {
 pub(super) fn reduce(
     all: &mut [Reduced],
     found: &[Reference],
-    pairs: Vec<((usize, String), (usize, String))>,
+    pairs: &[(Side, Side)],
     asked: &Asked<'_>,
 ) {
     let column = |at: usize, name: &str| {
@@ -95,8 +104,10 @@ pub(super) fn reduce(
         let schema = asked.sharding.schema(database, table)?;
         Some(&schema.columns[schema.column(name)?])
     };
+    let semijoins = Semijoins::of(found, pairs, asked);
     for ((target, to), (by, from)) in pairs {
-        let (Some(theirs), Some(own)) = (column(by, &from), column(target, &to)) else {
+        let (target, by) = (*target, *by);
+        let (Some(theirs), Some(own)) = (column(by, from), column(target, to)) else {
             continue;
         };
         // A write locks what it changes, and no more than it must.
@@ -107,13 +118,14 @@ pub(super) fn reduce(
         let reference = &found[target];
         let placed = asked.sharding.placed(&reference.database, &reference.table);
         let is_key =
-            matches!(placed, Placed::Sharded(table) if table.column.eq_ignore_ascii_case(&to));
+            matches!(placed, Placed::Sharded(table) if table.column.eq_ignore_ascii_case(to));
         let reduction = Reduction {
             by,
             from: ticked(&theirs.name),
             to: format!("{}.{}", ticked(reference.called()), ticked(&own.name)),
             passed,
             is_key,
+            there: semijoins.condition((target, to), (by, from)),
         };
         if !all[target].by.contains(&reduction) {
             all[target].by.push(reduction);
@@ -121,35 +133,52 @@ pub(super) fn reduce(
     }
 }
 
-/// Those with conditions of their own first: they are likely to be small. Then those of one group.
-pub(super) fn order(found: &[Reference], fragments: &[Fragment]) -> Vec<usize> {
-    let mut all: Vec<usize> = (0..found.len()).collect();
-    all.sort_by_key(|&at| (found[at].pushed.is_empty(), !fragments[at].any));
-    all
-}
-
 impl Finder<'_> {
     /// Takes note of the equal columns that a condition demands. Not for one of an outer join: beside
     /// it rows came that one server does not give.
     pub(super) fn equals(&mut self, condition: &Expr) {
-        for part in conjuncts(condition) {
-            self.equal(part);
+        for pair in self.demanded(condition) {
+            self.pair(pair);
         }
     }
 
-    fn equal(&mut self, part: &Expr) {
-        match part {
-            Expr::Nested(inner) => self.equals(inner),
-            Expr::BinaryOp {
-                left,
-                op: BinaryOperator::Eq,
-                right,
-            } => {
-                if let (Some(left), Some(right)) = (self.meant(left), self.meant(right)) {
-                    self.pair([left, right]);
+    /// The columns that are equal wherever a condition is true; of an OR, those that are so in each
+    /// branch.
+    fn demanded(&self, condition: &Expr) -> Vec<Pair> {
+        use BinaryOperator::{And, Eq, Or};
+        match condition {
+            Expr::Nested(inner) => self.demanded(inner),
+            Expr::BinaryOp { left, op, right } => match op {
+                And => {
+                    let mut all = self.demanded(left);
+                    all.extend(self.demanded(right));
+                    all
                 }
-            }
-            _ => {}
+                Or => {
+                    let mut all = self.demanded(left);
+                    if !all.is_empty() {
+                        let others = self.demanded(right);
+                        let same = |[one, other]: &Pair| {
+                            others
+                                .iter()
+                                .any(|it| it[..] == [one.clone(), other.clone()])
+                                || others
+                                    .iter()
+                                    .any(|it| it[..] == [other.clone(), one.clone()])
+                        };
+                        all.retain(same);
+                    }
+                    all
+                }
+                Eq => {
+                    let both = self.meant(left).zip(self.meant(right));
+                    both.map(|(left, right)| [left, right])
+                        .into_iter()
+                        .collect()
+                }
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
         }
     }
 
@@ -262,14 +291,10 @@ fn look_up(expr: &Expr, block: &Block<'_>, found: &[Reference]) -> Option<Found>
             }
         }
         Expr::CompoundIdentifier(path) => {
-            let [table, column] = &path[..] else {
-                return None;
-            };
-            let called = |at: &usize| found[*at].called() == table.value;
-            let mut having = block.own.iter().map(|(at, _)| *at).filter(called);
-            match (having.next(), having.next()) {
-                (Some(at), None) => Some(Found::Here((at, column.value.clone()))),
-                (None, _) if !block.others => Some(Found::NotHere),
+            let (column, table) = path.split_last()?;
+            match called(found, block, table)[..] {
+                [at] => Some(Found::Here((at, column.value.clone()))),
+                [] if !block.others => Some(Found::NotHere),
                 _ => None,
             }
         }

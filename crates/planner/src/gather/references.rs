@@ -1,20 +1,17 @@
-//! The tables that a query names, where they stand, and which conditions speak of one of them only.
+//! The tables that a query names, and where they stand.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use farm::sharding::TableSchema;
 use sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, LockType, NonBlock, ObjectName, Query, Select,
-    SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
+    SetExpr, TableFactor, TableWithJoins, Visit,
 };
-
 use sqlparser::tokenizer::Location;
+use sqltext::{Piece, pieces};
 
-use super::conditions;
 use crate::answer::Asked;
-use crate::functions;
-use crate::parse::{self, Inner, Traits, conjuncts};
+use crate::parse::{self, Inner, Traits};
 use crate::text::Lines;
 
 /// A table as a query names it; as often as it is named.
@@ -25,8 +22,8 @@ pub(crate) struct Reference {
     pub span: (usize, usize),
     /// What the query calls it; `None` when by its own name.
     pub alias: Option<String>,
-    /// Conditions that each row must meet, as bytes of the text.
-    pub pushed: Vec<(usize, usize)>,
+    /// Conditions that each row must meet, or no row of the answer is made of it.
+    pub pushed: Vec<String>,
     /// How its rows are locked.
     pub lock: Option<&'static str>,
     /// NULLs may stand for its rows.
@@ -41,16 +38,20 @@ impl Reference {
 }
 
 pub(crate) struct Finder<'a> {
-    text: &'a str,
-    asked: &'a Asked<'a>,
-    lines: Lines<'a>,
+    pub(super) text: &'a str,
+    pub(super) asked: &'a Asked<'a>,
+    pub(super) lines: Lines<'a>,
+    /// The words of the text; none where it is not sure what they are.
+    pub(super) words: Vec<Piece>,
     /// Conditions may be moved.
     pushes: bool,
     /// What WITH names, in lower case.
-    named: Vec<String>,
+    pub(super) named: Vec<String>,
     pub found: Vec<Reference>,
     /// What is reduced, and by what: reference and column of each.
     pub reductions: Vec<((usize, String), (usize, String))>,
+    /// Conditions, as bytes of the text, that all rows meet which are fetched.
+    pub met: Vec<(usize, usize)>,
     /// The blocks around the place at hand, the innermost last; `None` hides those around it.
     pub(super) scopes: Vec<Option<Block<'a>>>,
     /// All blocks, by where their SELECTs stand.
@@ -68,14 +69,17 @@ pub(super) struct Block<'a> {
 
 impl<'a> Finder<'a> {
     pub(crate) fn new(text: &'a str, asked: &'a Asked<'a>, traits: &Traits) -> Finder<'a> {
+        let words = pieces(text.as_bytes(), asked.mode).unwrap_or_default();
         Finder {
             text,
             asked,
             lines: Lines::new(text),
             pushes: !traits.binds_oddly && !parse::calls_apart(text, asked.mode),
+            words,
             named: Vec::new(),
             found: Vec::new(),
             reductions: Vec::new(),
+            met: Vec::new(),
             scopes: Vec::new(),
             blocks: HashMap::new(),
         }
@@ -146,18 +150,21 @@ impl<'a> Finder<'a> {
         }
         self.scopes.pop();
         self.scopes.push(Some(block.clone()));
-        let filter = select.selection.as_ref().filter(|_| self.pushes);
-        if let Some(condition) = filter {
-            self.push(condition, select, &block);
+        let filter = select.selection.as_ref();
+        let mut left: Vec<&Expr> = filter.into_iter().collect();
+        if let Some(condition) = filter.filter(|_| self.pushes) {
+            left = self.push(condition, select, &block);
             self.equals(condition);
         }
         self.blocks.insert(select.select_token.0.span.start, block);
         self.inner(&select.projection)?;
-        self.inner(&select.selection)?;
+        for part in left {
+            self.inner(part)?;
+        }
         self.inner(&select.group_by)?;
         self.inner(&select.having)?;
         self.inner(&select.named_window)?;
-        if let Some(condition) = filter {
+        if let Some(condition) = filter.filter(|_| self.pushes) {
             self.within(condition);
         }
         self.scopes.pop();
@@ -301,101 +308,9 @@ impl<'a> Finder<'a> {
         let queries = Inner::of(part);
         queries.iter().try_for_each(|query| self.query(query, None))
     }
-
-    /// Gives the conditions of WHERE that speak of one table to that one.
-    fn push(&mut self, condition: &Expr, select: &Select, block: &Block<'a>) {
-        let token = select.select_token.0.span.start;
-        let Some(start) = self.lines.byte(token) else {
-            return;
-        };
-        let parts = conjuncts(condition);
-        let Some(spans) = conditions::spans(self.text, start as usize, self.asked.mode) else {
-            return;
-        };
-        if parts.len() != spans.len() {
-            return;
-        }
-        for (part, span) in parts.into_iter().zip(spans) {
-            let mut only = Only {
-                references: &self.found,
-                block,
-                one: None,
-                fails: false,
-            };
-            let _ = part.visit(&mut only);
-            let Only { one, fails, .. } = only;
-            if let (Some(one), false) = (one, fails)
-                && !self.found[one].padded
-            {
-                self.found[one].pushed.push(span);
-            }
-        }
-    }
 }
 
 /// The column that a name of USING is.
 fn last_part(name: &ObjectName) -> Option<&str> {
     Some(&name.0.last()?.as_ident()?.value)
-}
-
-/// Finds the one reference that a condition speaks of.
-struct Only<'f, 'a> {
-    references: &'f [Reference],
-    block: &'f Block<'a>,
-    one: Option<usize>,
-    fails: bool,
-}
-
-impl Only<'_, '_> {
-    fn column(&mut self, path: &[Ident]) {
-        let own = self.block.own.iter();
-        let found: Vec<usize> = match path {
-            // The columns of all tables are known, and one of them has it.
-            [column] => {
-                let all: Option<Vec<_>> = own.map(|(at, schema)| Some((*at, (*schema)?))).collect();
-                let all = all.filter(|_| !self.block.others).unwrap_or_default();
-                let has = |schema: &TableSchema| schema.column(&column.value).is_some();
-                all.into_iter()
-                    .filter(|(_, schema)| has(schema))
-                    .map(|(at, _)| at)
-                    .collect()
-            }
-            [table, _] => own
-                .map(|(at, _)| *at)
-                .filter(|at| self.references[*at].called() == table.value)
-                .collect(),
-            _ => Vec::new(),
-        };
-        match found[..] {
-            [at] if self.one.is_none_or(|one| one == at) => self.one = Some(at),
-            _ => self.fails = true,
-        }
-    }
-}
-
-impl Visitor for Only<'_, '_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.fails = true;
-        ControlFlow::Break(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(column) if column.value.starts_with('@') => self.fails = true,
-            Expr::Identifier(column) => self.column(std::slice::from_ref(column)),
-            Expr::CompoundIdentifier(path) => self.column(path),
-            Expr::Function(function) => {
-                let name = function.name.to_string();
-                self.fails |= !functions::is_pure(&name);
-            }
-            Expr::MatchAgainst { .. } => self.fails = true,
-            Expr::Value(value) if matches!(value.value, sqlparser::ast::Value::Placeholder(_)) => {
-                self.fails = true;
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
 }

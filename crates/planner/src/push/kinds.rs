@@ -51,7 +51,7 @@ pub(super) fn of_column(column: &Column) -> Option<Kind<'_>> {
 }
 
 /// `None` when it is not known.
-pub(super) fn of<'a>(names: &Names<'a>, expr: &Expr) -> Option<Kind<'a>> {
+pub(super) fn of<'a>(names: &'a Names, expr: &Expr) -> Option<Kind<'a>> {
     match expr {
         Expr::Nested(inner) => of(names, inner),
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => of_column(names.column(expr)?.1),
@@ -105,7 +105,7 @@ pub(super) fn of<'a>(names: &Names<'a>, expr: &Expr) -> Option<Kind<'a>> {
 }
 
 fn operation<'a>(
-    names: &Names<'a>,
+    names: &'a Names,
     left: &Expr,
     op: &BinaryOperator,
     right: &Expr,
@@ -154,7 +154,7 @@ fn wider<'a>(one: Kind<'a>, other: Kind<'a>) -> Kind<'a> {
 }
 
 /// The kind of an expression that is one of these. NULL is of every kind.
-fn joined<'a, 'e>(names: &Names<'a>, of_all: impl Iterator<Item = &'e Expr>) -> Option<Kind<'a>> {
+fn joined<'a, 'e>(names: &'a Names, of_all: impl Iterator<Item = &'e Expr>) -> Option<Kind<'a>> {
     let mut kind = None;
     for expr in of_all {
         if matches!(expr, Expr::Value(value) if value.value == Value::Null) {
@@ -166,7 +166,7 @@ fn joined<'a, 'e>(names: &Names<'a>, of_all: impl Iterator<Item = &'e Expr>) -> 
     kind
 }
 
-fn of_function<'a>(names: &Names<'a>, function: &Function) -> Option<Kind<'a>> {
+fn of_function<'a>(names: &'a Names, function: &Function) -> Option<Kind<'a>> {
     let name = function.name.to_string().to_ascii_lowercase();
     let arguments = arguments(function);
     let first = || of(names, arguments.first()?);

@@ -1,11 +1,15 @@
 //! A SELECT that every shard runs whole: the original text with hidden columns behind those of the
 //! client, and a merge of what the shards send.
 
+mod alone;
+mod derived;
 mod groups;
 mod kinds;
 mod names;
+mod parted;
 mod partial;
 mod partition;
+mod scale;
 mod shape;
 mod view;
 
@@ -24,7 +28,11 @@ use names::alike;
 use partition::Partition;
 use shape::{Travels, Uses};
 
+pub(crate) use alone::answers_alone;
 pub(crate) use view::sharded_view;
+
+/// Derived tables of derived tables are merged so often.
+const DERIVED_MAX: usize = 4;
 
 /// Why a SELECT is not pushed.
 pub(crate) enum Not {
@@ -93,11 +101,30 @@ impl Additions {
     }
 }
 
-/// Answers a query by pushing it.
+/// Answers a query by pushing it, as it is written or with its derived table merged.
 ///
 /// # Errors
 /// Why not.
 pub(crate) fn push(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, Not> {
+    push_merged(text, query, asked, DERIVED_MAX)
+}
+
+/// `left`: so many derived tables more may be merged.
+fn push_merged(text: &str, query: &Query, asked: &Asked<'_>, left: usize) -> Result<Answer, Not> {
+    let pushed = push_written(text, query, asked);
+    if left == 0 || !matches!(pushed, Err(Not::Known(_))) {
+        return pushed;
+    }
+    let Some(text) = derived::merged(text, query, asked.mode) else {
+        return pushed;
+    };
+    match parse::query(&text, asked.mode) {
+        Ok(query) => push_merged(&text, &query, asked, left - 1),
+        Err(_) => pushed,
+    }
+}
+
+fn push_written(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, Not> {
     let clauses =
         clauses(text.as_bytes(), asked.mode).ok_or_else(|| "it is no plain SELECT".to_owned())?;
     let (SetExpr::Select(select), None) = (&*query.body, &query.with) else {
@@ -215,7 +242,7 @@ impl Read<'_> {
             by_key |= self.partition.is_live_key(self.meant_by_group(group)?.0);
         }
         let distinct = match &self.select.distinct {
-            None => false,
+            None | Some(Distinct::All) => false,
             Some(Distinct::Distinct) => true,
             Some(_) => return Err("a form of DISTINCT that is not known".to_owned()),
         };

@@ -1,6 +1,8 @@
 //! The names of a statement's query blocks, and what its columns are.
 
-use farm::shard::ShardedTable;
+use std::sync::Arc;
+
+use farm::shard::{KeyType, ShardedTable};
 use farm::sharding::{Column, TableSchema};
 use sqlparser::ast::{Expr, Ident};
 use sqltext::ticked;
@@ -11,28 +13,50 @@ pub(super) fn alike(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other) || one.to_lowercase() == other.to_lowercase()
 }
 
+/// How rows of a table or derived table are placed.
+#[derive(Clone)]
+pub(super) struct Sharded {
+    /// The column that is the shard key; empty where it is not shown.
+    pub column: Arc<str>,
+    pub key: KeyType,
+    pub map: u32,
+}
+
+impl From<&ShardedTable> for Sharded {
+    fn from(table: &ShardedTable) -> Sharded {
+        Sharded {
+            column: table.column.clone(),
+            key: table.key,
+            map: table.map,
+        }
+    }
+}
+
 /// A table or derived table as a block names it.
-pub(super) struct Entry<'a> {
+pub(super) struct Entry {
     pub database: Option<String>,
     pub name: String,
-    pub sharded: Option<&'a ShardedTable>,
+    /// `None` for one that is on every group.
+    pub sharded: Option<Sharded>,
     /// `None` when its columns are not known.
-    pub schema: Option<&'a TableSchema>,
+    pub schema: Option<Arc<TableSchema>>,
     /// NULLs may stand for its rows.
     pub padded: bool,
+    /// It is a derived table, whose columns are known as far as they are compared and added up.
+    pub derived: bool,
 }
 
 /// All blocks around the place at hand.
 #[derive(Default)]
-pub(super) struct Names<'a> {
-    pub entries: Vec<Entry<'a>>,
+pub(super) struct Names {
+    pub entries: Vec<Entry>,
     /// Each block's entries, the innermost block last.
     pub scopes: Vec<Vec<usize>>,
 }
 
-impl<'a> Names<'a> {
+impl Names {
     /// Takes up a name of the innermost block.
-    pub(super) fn add(&mut self, entry: Entry<'a>) -> usize {
+    pub(super) fn add(&mut self, entry: Entry) -> usize {
         self.entries.push(entry);
         let at = self.entries.len() - 1;
         if let Some(scope) = self.scopes.last_mut() {
@@ -47,17 +71,29 @@ impl<'a> Names<'a> {
     }
 
     /// The entries whose shard key an expression is. A column without a table is the key of those of
-    /// the innermost block that have it; of several, the statement joins them by it.
+    /// the innermost block that have it; of several, the statement joins them by it. One that no table
+    /// of the innermost block has is a column of a block around.
     pub(super) fn keys(&self, expr: &Expr) -> Vec<usize> {
         let is_key = |at: &usize, column: &Ident| {
-            let sharded = self.entries[*at].sharded;
+            let sharded = self.entries[*at].sharded.as_ref();
             sharded.is_some_and(|it| it.column.eq_ignore_ascii_case(&column.value))
         };
         match expr {
             Expr::Nested(inner) => self.keys(inner),
             Expr::Identifier(column) => {
-                let scope = self.scopes.last().into_iter().flatten();
-                scope.copied().filter(|at| is_key(at, column)).collect()
+                // A table whose columns are not known may have it.
+                let has = |at: &usize| {
+                    let schema = self.entries[*at].schema.as_ref();
+                    schema.is_none_or(|it| it.column(&column.value).is_some())
+                };
+                for scope in self.scopes.iter().rev() {
+                    let found = scope.iter().copied().filter(|at| is_key(at, column));
+                    let found: Vec<usize> = found.collect();
+                    if !found.is_empty() || scope.iter().any(has) {
+                        return found;
+                    }
+                }
+                Vec::new()
             }
             Expr::CompoundIdentifier(path) => {
                 let Some((column, table)) = path.split_last() else {
@@ -108,9 +144,9 @@ impl<'a> Names<'a> {
     }
 
     /// The column of the innermost block that an expression is.
-    pub(super) fn column(&self, expr: &Expr) -> Option<(usize, &'a Column)> {
+    pub(super) fn column(&self, expr: &Expr) -> Option<(usize, &Column)> {
         let of = |at: usize, column: &Ident| {
-            let schema = self.entries[at].schema?;
+            let schema = self.entries[at].schema.as_ref()?;
             Some((at, &schema.columns[schema.column(&column.value)?]))
         };
         match expr {

@@ -8,18 +8,19 @@ use std::sync::Arc;
 
 use farm::sharding::Column;
 use sqlparser::ast::{
-    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, Query, SelectItem, UnaryOperator, Value, Visit, Visitor,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, Query, SelectItem, Visit, Visitor,
 };
 use sqltext::{Edit, Piece, PieceKind, Span, edited, pieces, ticked};
 
 use super::kinds::{self, Kind, arguments};
 use super::names::alike;
-use super::{Read, is_constant};
+use super::{Read, is_constant, scale};
 use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Written};
 use crate::columns::{asked_as, declared_as, engine};
 use crate::functions;
 use crate::gather::Reduced;
+use crate::text::follows_comment;
 
 /// A DECIMAL has so many digits behind its point at most.
 const SCALE_MAX: usize = 30;
@@ -180,6 +181,9 @@ impl Maker<'_, '_> {
 
     /// The place of a column among those of GROUP BY, which it comes into.
     fn key(&mut self, table: usize, column: &Column, expr: &Expr) -> Result<usize, String> {
+        if self.read.partition.names.entries[table].derived {
+            return Err("it is grouped by a derived table's column".to_owned());
+        }
         let name = column.name.clone();
         if let Some(at) = self.keys.iter().position(|it| *it == (table, name.clone())) {
             return Ok(at);
@@ -341,9 +345,15 @@ impl Maker<'_, '_> {
                     }
                 }
             }
+            ("bit_and" | "bit_or" | "bit_xor", [argument]) if self.scale(argument) == Some(0) => {
+                let part = self.send(text, "BIGINT UNSIGNED", Written::Plain);
+                format!("{name}({part})")
+            }
             ("min" | "max", [argument]) => {
-                let (_, column) = self.read.partition.names.column(argument).ok_or_else(not)?;
-                if matches!(kinds::of_column(column), None | Some(Kind::Numbered)) {
+                let names = &self.read.partition.names;
+                let (table, column) = names.column(argument).ok_or_else(not)?;
+                let known = kinds::of_column(column).filter(|_| !names.entries[table].derived);
+                if matches!(known, None | Some(Kind::Numbered)) {
                     return Err(not());
                 }
                 let (text, written) = asked_as(column, &text);
@@ -367,40 +377,8 @@ impl Maker<'_, '_> {
         format!("CAST(COALESCE(SUM({sent}), 0) AS SIGNED)")
     }
 
-    /// How many digits a sum of these has behind its point; `None` for what is not exact.
     fn scale(&self, expr: &Expr) -> Option<usize> {
-        match expr {
-            Expr::Nested(inner) => self.scale(inner),
-            Expr::UnaryOp {
-                op: UnaryOperator::Minus | UnaryOperator::Plus,
-                expr,
-            } => self.scale(expr),
-            Expr::Value(value) => match &value.value {
-                Value::Number(digits, _) if !digits.contains(['e', 'E']) => {
-                    Some(digits.split_once('.').map_or(0, |(_, behind)| behind.len()))
-                }
-                _ => None,
-            },
-            Expr::BinaryOp { left, op, right } => {
-                let (left, right) = (self.scale(left)?, self.scale(right)?);
-                match op {
-                    BinaryOperator::Plus | BinaryOperator::Minus => Some(left.max(right)),
-                    BinaryOperator::Multiply => Some(left + right),
-                    _ => None,
-                }
-            }
-            _ => {
-                let (_, column) = self.read.partition.names.column(expr)?;
-                match &*column.data_type {
-                    "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => Some(0),
-                    "decimal" | "numeric" => {
-                        let (_, behind) = column.full_type.split_once(',')?;
-                        behind.split(')').next()?.trim().parse().ok()
-                    }
-                    _ => None,
-                }
-            }
-        }
+        scale::of(&self.read.partition.names, expr)
     }
 
     fn finish(
@@ -439,6 +417,8 @@ impl Maker<'_, '_> {
         let part = Part {
             drop: format!("DROP TEMPORARY TABLE IF EXISTS {name}"),
             create,
+            loose: None,
+            sorts_keys: false,
             is_temporary: true,
             columns: self.sent.iter().map(|sent| sent.written.clone()).collect(),
             into: name.clone(),
@@ -525,11 +505,4 @@ impl Visitor for Maker<'_, '_> {
 
 fn is_aggregate(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if functions::is_aggregate(&function.name.to_string()))
-}
-
-/// A comment ends this text, but for spaces.
-fn follows_comment(text: &str) -> bool {
-    let text = text.trim_end();
-    let line = text.rsplit('\n').next().unwrap_or_default();
-    text.ends_with("*/") || line.contains("--") || line.contains('#')
 }

@@ -8,7 +8,7 @@ use sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
 };
 
-use super::names::{Entry, Names};
+use super::names::{Entry, Names, Sharded};
 use super::shape;
 use crate::answer::Asked;
 use crate::catalog::{Catalog, Kind};
@@ -18,10 +18,10 @@ use crate::parse::{Inner, conjuncts};
 const AROUND: usize = usize::MAX;
 
 pub(super) struct Partition<'a> {
-    asked: &'a Asked<'a>,
-    pub names: Names<'a>,
+    pub(super) asked: &'a Asked<'a>,
+    pub names: Names,
     /// The maps of all sharded and global tables.
-    maps: Vec<u32>,
+    pub(super) maps: Vec<u32>,
 }
 
 /// Keys that are equal.
@@ -90,9 +90,7 @@ impl<'a> Partition<'a> {
                 return Err("each shard would count the same rows of global tables".to_owned());
             }
         };
-        if !reached(begin, &ties, &live) {
-            return Err("tables are joined otherwise than by equal shard keys".to_owned());
-        }
+        self.is_tied(begin, &ties, &live)?;
         self.queries(select)?;
         if inner {
             self.names.scopes.pop();
@@ -188,13 +186,34 @@ impl<'a> Partition<'a> {
             JoinConstraint::None => {}
         }
         linked.extend(ties.iter().copied());
-        if !reached(AROUND, &linked, padded) {
-            return Err("an outer join is made otherwise than by equal shard keys".to_owned());
-        }
+        self.is_tied(AROUND, &linked, padded)?;
         for at in padded {
             self.names.entries[*at].padded = true;
         }
         Ok(())
+    }
+
+    /// All of these are tied to `begin`.
+    ///
+    /// # Errors
+    /// One is not; with the cure.
+    fn is_tied(&self, begin: usize, ties: &Ties, all: &[usize]) -> Result<(), String> {
+        let apart = |at: &&usize| !reached(begin, ties, &[**at]);
+        let Some(apart) = all.iter().find(apart) else {
+            return Ok(());
+        };
+        let entry = &self.names.entries[*apart];
+        let name = &entry.name;
+        let key = entry.sharded.as_ref().map_or("", |it| &it.column);
+        Err(match key {
+            "" => {
+                format!("{name} does not show the shard key, by which it would have to be joined")
+            }
+            key => format!(
+                "{name} is joined or asked otherwise than by equal shard keys: shard it by such a \
+                 column rather than by {key}, or make it global"
+            ),
+        })
     }
 
     /// Keys that a condition says to be equal.
@@ -238,7 +257,7 @@ impl<'a> Partition<'a> {
     }
 
     fn comparable(&self, one: usize, other: usize) -> bool {
-        let of = |at: usize| self.names.entries[at].sharded;
+        let of = |at: usize| self.names.entries[at].sharded.as_ref();
         match (of(one), of(other)) {
             (Some(one), Some(other)) => one.map == other.map && one.key == other.key,
             _ => false,
@@ -259,7 +278,7 @@ impl<'a> Partition<'a> {
             };
             let name = part.as_ident().map_or("", |it| it.value.as_str());
             let has = |at: &&usize| {
-                let sharded = self.names.entries[**at].sharded;
+                let sharded = self.names.entries[**at].sharded.as_ref();
                 sharded.is_some_and(|it| it.column.eq_ignore_ascii_case(name))
             };
             for one in left.iter().filter(has) {
@@ -288,6 +307,9 @@ impl<'a> Partition<'a> {
                 alias: Some(alias),
                 ..
             } => {
+                if self.is_over_shards(subquery) {
+                    return self.parted(subquery, alias);
+                }
                 self.global(subquery)?;
                 self.names.add(Entry {
                     database: None,
@@ -295,6 +317,7 @@ impl<'a> Partition<'a> {
                     sharded: None,
                     schema: None,
                     padded: false,
+                    derived: true,
                 });
                 Ok(Vec::new())
             }
@@ -327,14 +350,27 @@ impl<'a> Partition<'a> {
             Kind::Single { .. } => return Err(format!("{table} is on one group only")),
             Kind::Opaque => return Err(format!("{table} is a view")),
         };
+        let is_sharded = sharded.is_some();
         let at = self.names.add(Entry {
             database: alias.is_none().then_some(database),
             name: alias.unwrap_or(table),
-            sharded,
-            schema: schema.map(|it| &**it),
+            sharded: sharded.map(Sharded::from),
+            schema: schema.cloned(),
             padded: false,
+            derived: false,
         });
-        Ok(sharded.map(|_| at).into_iter().collect())
+        Ok(is_sharded.then_some(at).into_iter().collect())
+    }
+
+    /// It has a sharded table.
+    fn is_over_shards(&self, query: &Query) -> bool {
+        let mut tables = Tables::default();
+        let _ = query.visit(&mut tables);
+        let catalog = self.asked.tables();
+        tables.found.into_iter().any(|(database, table)| {
+            let database = database.unwrap_or_else(|| self.asked.database.to_owned());
+            matches!(catalog.table(&database, &table), Kind::Sharded(_))
+        })
     }
 
     fn sharded(&mut self, database: &str, table: &str) -> Option<&'a farm::shard::ShardedTable> {

@@ -34,7 +34,7 @@ pub(crate) fn sharded_view(
     let partition = Partition::of(select, asked).ok()?;
     let base = (partition.names.entries.iter())
         .filter(|entry| !entry.padded)
-        .find_map(|entry| entry.sharded)?;
+        .find_map(|entry| entry.sharded.as_ref())?;
     let shown = |item: &SelectItem| {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             return false;

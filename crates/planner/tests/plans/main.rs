@@ -2,6 +2,7 @@
 
 mod depth;
 mod farm_of_views;
+mod gathered;
 mod keys;
 mod made;
 mod misplaced;

@@ -226,16 +226,29 @@ fn planned_rows(planned: &Planned) -> Vec<[String; 5]> {
         Finish::Scratch(scratch) => &scratch.text,
     };
     let reason = planned.reasons.join("; ");
-    let row = |fragment: &planner::Fragment| {
+    let row = |(at, fragment): (usize, &planner::Fragment)| {
         let groups = fragment.groups.join(",");
         let groups = if fragment.any {
             format!("any of {groups}")
         } else {
             groups
         };
-        [tier, &groups, &fragment.text, then, &reason].map(str::to_owned)
+        let text = sent(planned, at, fragment);
+        [tier, &groups, &text, then, &reason].map(str::to_owned)
     };
-    planned.fragments.iter().map(row).collect()
+    planned.fragments.iter().enumerate().map(row).collect()
+}
+
+/// What groups are sent before any values have come.
+fn sent(planned: &Planned, at: usize, fragment: &planner::Fragment) -> String {
+    match &planned.finish {
+        Finish::Scratch(scratch) => {
+            let reduced = &scratch.reduced[at];
+            let there = reduced.by.iter().filter_map(|it| it.there.clone());
+            reduced.text(&fragment.text, &there.collect::<Vec<_>>())
+        }
+        Finish::Merge(_) => fragment.text.clone(),
+    }
 }
 
 fn refused(why: String) -> Explained {

@@ -4,20 +4,19 @@
 //! Rows are fetched on the session's own connections, so that a transaction sees what it wrote, and an
 //! account gets what it may see.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use backend::{ConnectionError, Lease, PoolError, Questions};
 use farm::{ServerId, error};
-use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
 use planner::{Answer, Finish, Merging, Scratch};
 
-use super::feed::{Event, Feed, Order};
+use super::feed::{Feed, Order};
 use super::feeds::Feeds;
 use super::load::Loader;
 use super::parts::{Done, prepare_on};
+use super::pour::{Fetched, Stop};
 use super::reduce::Known;
 use super::result_writer::{Described, Form, ResultWriter};
 use super::rows::Trouble;
@@ -33,7 +32,6 @@ use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::Core;
 use crate::scatter::{self, gathered, reduce, rows, sift, stop};
 use crate::session::{self, Session, is_free};
-use crate::settings::Gathering;
 use crate::variables::session_variables::SessionVariables;
 
 /// A function that only the farm's own servers have: there is none, there is none and it is no word of
@@ -46,23 +44,13 @@ const TOO_LONG: [u16; 2] = [1969, 3024];
 /// The account may not do it, on this database, table, column.
 const DENIED: [u16; 4] = [1044, 1142, 1143, 1227];
 
-/// Why rows are not where they should be.
-enum Stop {
-    /// Of the groups.
-    Groups(Trouble),
-    /// Of the scratch server.
-    Scratch(ConnectionError),
-    /// Too many: the setting, and what it allows.
-    Bound(&'static str, u64),
-    /// It takes too long.
-    Late,
-}
-
 /// What became of a step.
 enum Step {
     Done,
     /// From the beginning again.
     Again,
+    /// The same, with tables that have no unique keys.
+    Loosen,
     /// The client has its answer.
     Answered,
 }
@@ -75,41 +63,6 @@ struct Ran {
     is_own: bool,
     /// The time is over.
     late: bool,
-}
-
-/// Rows and bytes so far, what bounds them, and how the client's text is described.
-struct Fetched {
-    rows: u64,
-    bytes: u64,
-    bounds: Gathering,
-    /// By the core's clock; `None` without a bound.
-    deadline_us: Option<u64>,
-    /// The client's text, until a group has described it.
-    text: Option<Vec<u8>>,
-    described: Described,
-}
-
-impl Fetched {
-    /// Asks a group how the client's text is described. One that lacks a table of it does not say.
-    async fn describe(&mut self, lease: Option<&mut Lease>) {
-        let (Some(lease), Some(text)) = (lease, &self.text) else {
-            return;
-        };
-        let connection = lease.connection_mut();
-        if let Ok(columns) = connection.describe(text).await {
-            self.described = Described {
-                columns,
-                from: connection.capabilities | Capabilities::DEPRECATE_EOF,
-            };
-            self.text = None;
-        }
-    }
-
-    /// What is left of the time.
-    fn left(&self, core: &Core) -> Option<Duration> {
-        let left_us = self.deadline_us?.saturating_sub(core.now_us());
-        Some(Duration::from_micros(left_us))
-    }
 }
 
 impl Session {
@@ -137,6 +90,7 @@ impl Session {
         let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
         let deadline_us = limit_us.map(|limit| self.core.now_us() + limit);
         let mut on_farm = gathered::needs_farm(&scratch.text);
+        let mut scratch = Cow::Borrowed(scratch);
         loop {
             let mut fetched = Fetched {
                 rows: 0,
@@ -146,14 +100,14 @@ impl Session {
                 text: self.described_text(job),
                 described: Described::default(),
             };
-            let mut scratch_lease = match Box::pin(self.scratch_lease(scratch, &run, on_farm)).await
-            {
+            let lease = Box::pin(self.scratch_lease(&scratch, &run, on_farm)).await;
+            let mut scratch_lease = match lease {
                 Ok(scratch_lease) => scratch_lease,
                 Err(why) => return tell_scratch(&mut self.client, why, true).await,
             };
             let step = self.fetch_all(
                 answer,
-                scratch,
+                &scratch,
                 &mut scratch_lease.lease,
                 &mut fetched,
                 &mut run,
@@ -161,17 +115,19 @@ impl Session {
             );
             match Box::pin(step).await {
                 Ok(Step::Done) => {
-                    match Box::pin(self.finish_gather(scratch, scratch_lease, &run, &mut fetched))
+                    match Box::pin(self.finish_gather(&scratch, scratch_lease, &run, &mut fetched))
                         .await?
                     {
-                        Step::Again => on_farm = true,
+                        Step::Again | Step::Loosen => on_farm = true,
                         Step::Answered | Step::Done => return Ok(()),
                     }
                 }
                 other => {
-                    self.variables.clear(scratch_lease, scratch).await;
-                    if let Step::Answered = other? {
-                        return Ok(());
+                    self.variables.clear(scratch_lease, &scratch).await;
+                    match other? {
+                        Step::Answered => return Ok(()),
+                        Step::Loosen => scratch = Cow::Owned(scratch.loosened()),
+                        Step::Again | Step::Done => {}
                     }
                 }
             }
@@ -267,6 +223,7 @@ impl Session {
             fetched.describe(first.lease.as_mut()).await;
         }
         let mut feeds = self.start_parts(scatter, &mut taken, run, false);
+        let is_unique = loader.part.loose.is_some();
         let stop = self.core.pour(&mut feeds, loader, lease, fetched).await;
         stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
         attempt::end_attempt(&self.handle, &mut self.run);
@@ -290,6 +247,9 @@ impl Session {
             Err(other) => {
                 self.undo_parts(&mut done, run, across).await;
                 self.leave_parts(run, done);
+                if is_unique && other.is_duplicate() {
+                    return Ok(Step::Loosen);
+                }
                 tell_stop(&self.core, &mut self.client, other).await?;
                 Ok(Step::Answered)
             }
@@ -307,7 +267,9 @@ impl Session {
         let ScratchLease { mut lease, is_own } = scratch_lease;
         let left = fetched.left(&self.core);
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
-        if let Err(why) = self.variables.set_to_work(lease.connection_mut(), left_ms).await {
+        let tables = scratch.tables.len();
+        if let Err(why) = self.variables.set_to_work(lease.connection_mut(), tables, left_ms).await
+        {
             tell_scratch(&mut self.client, why.into(), false).await?;
             return Ok(Step::Answered);
         }
@@ -503,66 +465,4 @@ async fn tell_scratch(client: &mut Client, why: PoolError, making: bool) -> Resu
             client.error(&error::GATHER_FAILED, &[why]).await
         }
     }
-}
-
-impl Core {
-    /// Puts the rows of all parts into the table, as they come.
-    async fn pour(
-        &self,
-        feeds: &mut Feeds,
-        mut loader: Loader<'_>,
-        lease: &mut Lease,
-        fetched: &mut Fetched,
-    ) -> Result<(), Stop> {
-        let (rows, bytes) = (fetched.rows, fetched.bytes);
-        loop {
-            for at in 0..feeds.all.len() {
-                loop {
-                    let feed = &mut feeds.all[at];
-                    match feed.step() {
-                        Event::Row => {
-                            let full = loader.add(feed.row());
-                            let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
-                            (fetched.rows, fetched.bytes) =
-                                (rows + loader.rows, bytes + loader.bytes);
-                            fetched
-                                .bounds
-                                .allow(fetched.rows, fetched.bytes)
-                                .map_err(|(name, most)| Stop::Bound(name, most))?;
-                            if full {
-                                feeds.nudge().await;
-                                store(&mut loader, lease).await?;
-                            }
-                        }
-                        Event::Columns => {}
-                        Event::Wait | Event::End => break,
-                    }
-                }
-            }
-            if let Some(trouble) = feeds.trouble() {
-                return Err(Stop::Groups(trouble));
-            }
-            if feeds.all.iter().all(Feed::is_done) {
-                break;
-            }
-            match fetched.left(self) {
-                None => feeds.any().await,
-                Some(left) => {
-                    let more = reactor::timeout(left, feeds.any()).await;
-                    more.filter(|()| !left.is_zero()).ok_or(Stop::Late)?;
-                }
-            }
-        }
-        match loader.is_empty() {
-            true => Ok(()),
-            false => store(&mut loader, lease).await,
-        }
-    }
-}
-
-async fn store(loader: &mut Loader<'_>, lease: &mut Lease) -> Result<(), Stop> {
-    let stored = lease.connection_mut().run(&[(Command::Query, loader.text())]).await;
-    stored.map_err(Stop::Scratch)?;
-    loader.clear();
-    Ok(())
 }

@@ -10,10 +10,12 @@ const INSERT_BYTES: usize = 1 << 20;
 
 /// The rows of one table, as many as one INSERT takes.
 pub(crate) struct Loader<'p> {
-    part: &'p Part,
+    pub part: &'p Part,
     text: Vec<u8>,
     /// Where the rows begin in the text.
     head: usize,
+    /// The table's keys are made when all rows are there.
+    pub keys_wait: bool,
     /// Rows and their bytes so far.
     pub rows: u64,
     pub bytes: u64,
@@ -26,6 +28,7 @@ impl<'p> Loader<'p> {
             part,
             head: text.len(),
             text,
+            keys_wait: false,
             rows: 0,
             bytes: 0,
         }
@@ -59,7 +62,12 @@ impl<'p> Loader<'p> {
         self.text.push(b')');
         self.rows += 1;
         self.bytes += row.len() as u64;
-        Ok(self.text.len() >= INSERT_BYTES)
+        Ok(self.is_full())
+    }
+
+    /// The INSERT is as long as it may be.
+    pub fn is_full(&self) -> bool {
+        self.text.len() >= INSERT_BYTES
     }
 
     /// No row waits to be sent.
@@ -118,6 +126,8 @@ mod tests {
         let part = Part {
             name: "`s`.t".to_owned(),
             create: String::new(),
+            loose: None,
+            sorts_keys: false,
             drop: String::new(),
             into: "`s`.t".to_owned(),
             is_temporary: true,

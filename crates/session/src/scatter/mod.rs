@@ -18,6 +18,7 @@ pub(crate) mod gather;
 pub(crate) mod gathered;
 pub(crate) mod load;
 pub(crate) mod parts;
+pub(crate) mod pour;
 pub(crate) mod reduce;
 pub(crate) mod result_writer;
 pub(crate) mod rows;

@@ -12,8 +12,12 @@ use planner::{Fragment, Passed, Reduced, Reduction, Scratch};
 /// So many values make a list; of more, numbers and dates make a range.
 const LIST_MAX: usize = 1000;
 
+/// The same of numbers. MariaDB makes a table of a longer list than [`LIST_MAX`], whose columns compare
+/// with a table's as columns do, not as literals: the same for numbers only.
+const NUMBERS_MAX: usize = 64 * 1024;
+
 /// A list is no longer.
-const LIST_BYTES_MAX: usize = 256 * 1024;
+const LIST_BYTES_MAX: usize = 1024 * 1024;
 
 /// The values of a larger table are not looked for: they would be many.
 const ROWS_MAX: u64 = 100_000;
@@ -55,18 +59,19 @@ impl Known {
         let (mut conditions, mut narrows) = (Vec::new(), false);
         for one in &reduced.by {
             let key = (one.by, one.from.clone());
-            let Some(Some(values)) = self.0.get(&key) else {
-                continue;
-            };
-            match values {
-                Values::List(list) if list.is_empty() => return None,
-                Values::List(list) => {
+            match self.0.get(&key) {
+                Some(Some(Values::List(list))) if list.is_empty() => return None,
+                Some(Some(Values::List(list))) => {
                     conditions.push(format!("{} IN ({})", one.to, list.join(",")));
-                    narrows |= one.is_key && one.passed == Passed::Number;
+                    // All groups have some of many, and a long list takes long to read.
+                    let few = list.len() <= LIST_MAX;
+                    narrows |= few && one.is_key && one.passed == Passed::Number;
                 }
-                Values::Range(least, most) => {
+                Some(Some(Values::Range(least, most))) => {
                     conditions.push(format!("{} BETWEEN {least} AND {most}", one.to));
+                    conditions.extend(one.there.clone());
                 }
+                Some(None) | None => conditions.extend(one.there.clone()),
             }
         }
         let fragment = Fragment {
@@ -80,12 +85,17 @@ impl Known {
 /// `None` also when they cannot be had: they are not needed.
 async fn values(table: &str, one: &Reduction, connection: &mut Connection) -> Option<Values> {
     let column = &one.from;
-    let most = LIST_MAX + 1;
-    let query =
-        format!("SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL LIMIT {most}");
+    let most = match one.passed {
+        Passed::Number => NUMBERS_MAX,
+        Passed::Date | Passed::Text(_) => LIST_MAX,
+    };
+    let query = format!(
+        "SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL LIMIT {}",
+        most + 1
+    );
     let rows = connection.ask_all(query.as_bytes()).await.ok()?;
     let written = |row: &Vec<Vec<u8>>| literal(row.first()?, &one.passed);
-    if rows.len() <= LIST_MAX {
+    if rows.len() <= most {
         let list: Vec<String> = rows.iter().map(written).collect::<Option<_>>()?;
         let bytes: usize = list.iter().map(String::len).sum();
         return (bytes <= LIST_BYTES_MAX).then_some(Values::List(list));
@@ -152,6 +162,7 @@ mod tests {
             to: "`x`.`a`".to_owned(),
             passed: Passed::Number,
             is_key: true,
+            there: Some(format!("{from} is there")),
         };
         let reduced = Reduced {
             by: vec![reduction("b"), reduction("c"), reduction("d")],
@@ -160,7 +171,10 @@ mod tests {
         };
         let mut known = Known::default();
         let text = |known: &Known| known.reduced(&fragment, &reduced).map(|it| it.0.text);
-        assert_eq!(text(&known).as_deref(), Some(&*fragment.text));
+        assert_eq!(
+            text(&known).as_deref(),
+            Some("SELECT `a` FROM `s`.`t` AS `x` WHERE b is there AND c is there AND d is there")
+        );
         let list = Values::List(vec!["1".into(), "2".into()]);
         known.0.insert((1, "b".into()), Some(list));
         let range = Values::Range("3".into(), "9".into());
@@ -169,7 +183,8 @@ mod tests {
         assert_eq!(
             text(&known).as_deref(),
             Some(
-                "SELECT `a` FROM `s`.`t` AS `x` WHERE `x`.`a` IN (1,2) AND `x`.`a` BETWEEN 3 AND 9"
+                "SELECT `a` FROM `s`.`t` AS `x` WHERE `x`.`a` IN (1,2) AND \
+                 `x`.`a` BETWEEN 3 AND 9 AND c is there AND d is there"
             )
         );
         known.0.insert((1, "d".into()), Some(Values::List(Vec::new())));

@@ -23,7 +23,8 @@ use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
 /// What the session has set, so that it can be set again when the rows are there.
-const KEEP: &str = "SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone";
+const KEEP: &str = "SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone, \
+                    @heddle_depth = @@optimizer_search_depth";
 const RESTORE: &str = "SET sql_mode = @heddle_mode, time_zone = @heddle_zone";
 /// The character sets, by name and as a login or SET NAMES sets them: only so the collation is right
 /// that definitions of columns have.
@@ -37,6 +38,11 @@ const COLLATION: &str = "collation_connection";
 const PLAIN: &[u8] = b"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'";
 const LETTERS: &[u8] = b"SET NAMES utf8mb4";
 const BYTES: &[u8] = b"SET NAMES binary";
+
+/// Of more tables a server looks no further ahead than [`DEPTH_MAX`] for the best order of their joins:
+/// it has no statistics of them, and all orders of fifteen tables take it longer than the statement.
+const TABLES_WHOLE_MAX: usize = 6;
+const DEPTH_MAX: usize = 4;
 
 /// A connection in an idle pool may have ended with its server.
 const TRIES: usize = 3;
@@ -171,15 +177,22 @@ async fn set_up(
 }
 
 impl SessionVariables {
-    /// The tables are filled: the connection is as the session's statements want it. The statement
+    /// So many tables are filled: the connection is as the session's statements want it. The statement
     /// may run for so long, when that is bounded.
     pub(super) async fn set_to_work(
         &self,
         connection: &mut Connection,
+        tables: usize,
         left_ms: Option<u64>,
     ) -> Result<(), ConnectionError> {
         let letters = letters(connection);
         let mut text = RESTORE.to_owned();
+        if tables > TABLES_WHOLE_MAX {
+            // Zero has the server choose by itself.
+            text.push_str(&format!(
+                ", optimizer_search_depth = CAST(LEAST(@heddle_depth, {DEPTH_MAX}) AS UNSIGNED)"
+            ));
+        }
         if let Some(left_ms) = left_ms {
             text.push_str(&self.limit(left_ms));
         }
@@ -192,7 +205,9 @@ impl SessionVariables {
 
     /// Takes the tables away and gives the connection back; one that is not sound is closed.
     pub(super) async fn clear(&self, mut scratch_lease: ScratchLease, scratch: &Scratch) {
-        let back = format!("{RESTORE}, {} = @heddle_limit", self.limit_name());
+        let limit = self.limit_name();
+        let back =
+            format!("{RESTORE}, optimizer_search_depth = @heddle_depth, {limit} = @heddle_limit");
         let letters = letters(scratch_lease.lease.connection());
         let mut commands: Vec<(Command, &[u8])> = vec![
             (Command::Query, letters.as_bytes()),

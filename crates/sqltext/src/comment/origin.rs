@@ -115,24 +115,29 @@ impl Origin {
             None => (body, false),
         };
         let body = body.trim();
-        if says_pairs(body, is_place) {
-            self.take_pairs(body);
-        } else if is_place && self.tag.is_empty() {
+        if !self.take_pairs(body, is_place) && is_place && self.tag.is_empty() {
             put(&mut self.tag, body);
         }
     }
 
-    fn take_pairs(&mut self, body: &str) {
-        let is_first = self.tag.is_empty();
-        let mut rest = body;
-        while let Some((pair, behind)) = next_pair(rest) {
-            rest = behind;
+    /// The same of a comment that is pairs and nothing else, and surely meant for programs; false for every other one.
+    fn take_pairs(&mut self, body: &str, sure: bool) -> bool {
+        let (tag, trace) = (self.tag.len(), self.trace.len());
+        let (mut rest, mut count, mut meant) = (body, 0, sure);
+        while !rest.is_empty() {
+            let Some((pair, behind)) = next_pair(rest) else {
+                count = 0;
+                break;
+            };
+            rest = behind.trim_ascii_start();
             let is = |key: &&str| pair.key.eq_ignore_ascii_case(key);
+            meant |= pair.quoted || (count == 0 && OF_PLACES.iter().any(|key| is(&key)));
+            count += 1;
             if is(&"traceparent") {
                 if self.trace.is_empty() && is_trace(pair.value) {
                     self.trace.push_str(pair.value);
                 }
-            } else if is_first && !OF_REQUESTS.iter().any(|key| is(&key)) {
+            } else if tag == 0 && !OF_REQUESTS.iter().any(|key| is(&key)) {
                 if !self.tag.is_empty() {
                     put(&mut self.tag, ",");
                 }
@@ -141,6 +146,12 @@ impl Origin {
                 put_decoded(&mut self.tag, pair.value);
             }
         }
+        let says = count > 1 || (count == 1 && meant);
+        if !says {
+            self.tag.truncate(tag);
+            self.trace.truncate(trace);
+        }
+        says
     }
 }
 
@@ -175,18 +186,19 @@ struct Pair<'a> {
 
 /// The first pair, and what is behind the comma that follows it. `None` where something else stands.
 fn next_pair(text: &str) -> Option<(Pair<'_>, &str)> {
-    let text = text.trim_start();
-    let at = text.find(['=', ':'])?;
-    let key = text[..at].trim_end();
-    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !key.starts_with(|c: char| c.is_ascii_alphabetic()) || !key.chars().all(is_key) {
+    let text = text.trim_ascii_start();
+    let at = text.bytes().position(|byte| matches!(byte, b'=' | b':'))?;
+    let key = text[..at].trim_ascii_end();
+    let is_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let begins = key.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    if !begins || !key.bytes().all(is_key) {
         return None;
     }
     let colon = text[at..].starts_with(':');
     let value = &text[at + 1..];
-    if let Some(inner) = value.trim_start().strip_prefix('\'') {
+    if let Some(inner) = value.trim_ascii_start().strip_prefix('\'') {
         let end = quote_end(inner)?;
-        let behind = inner[end + 1..].trim_start();
+        let behind = inner[end + 1..].trim_ascii_start();
         let behind = match behind.strip_prefix(',') {
             Some(more) => more,
             None if behind.is_empty() => behind,
@@ -221,32 +233,11 @@ fn next_pair(text: &str) -> Option<(Pair<'_>, &str)> {
 /// Where the quoted text ends: at the first quote without a backslash.
 fn quote_end(text: &str) -> Option<usize> {
     let mut escaped = false;
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '\'' => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// True for a comment that is pairs and nothing else, and surely meant for programs.
-fn says_pairs(body: &str, sure: bool) -> bool {
-    let (mut rest, mut count, mut meant) = (body, 0, sure);
-    while !rest.trim().is_empty() {
-        let Some((pair, behind)) = next_pair(rest) else {
-            return false;
-        };
-        let known = OF_PLACES
-            .iter()
-            .any(|key| pair.key.eq_ignore_ascii_case(key));
-        meant |= pair.quoted || (count == 0 && known);
-        count += 1;
-        rest = behind;
-    }
-    count > 1 || (count == 1 && meant)
+    text.bytes().position(|byte| {
+        let ends = byte == b'\'' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
 }
 
 fn is_trace(value: &str) -> bool {
@@ -265,6 +256,11 @@ fn is_plain(c: char) -> bool {
 
 /// Adds the characters that a tag may have, as long as there is room.
 fn put(tag: &mut String, text: &str) {
+    // Nearly every text is as it should be.
+    let plain = |byte: u8| byte >= b' ' && byte < 0x7F && is_plain(char::from(byte));
+    if tag.len() + text.len() <= SOURCE_TAG_BYTES_MAX && text.bytes().all(plain) {
+        return tag.push_str(text);
+    }
     for c in text.chars().filter(|c| is_plain(*c)) {
         if tag.len() + c.len_utf8() > SOURCE_TAG_BYTES_MAX {
             return;

@@ -1,11 +1,14 @@
 //! Carries out an answer in the dullest way: everything is fetched, then put together.
+//!
+//! What leaves rows out of a table is tried as a list of values or as the condition that each group
+//! tells by itself, by whether there are an even number of values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use planner::merge::{Merge, Next, Row};
-use planner::{Answer, Finish, Fragment, Merging, Scratch, Written};
+use planner::{Answer, Finish, Fragment, Merging, Part, Passed, Scratch, Written};
 use testkit::client::{Client, Failure, Reply, Rows, Value};
 
 use crate::outcome::Outcome;
@@ -17,14 +20,10 @@ pub fn carry(
     groups: &mut BTreeMap<Arc<str>, Client>,
     scratch: &mut Client,
 ) -> Outcome {
-    let mut results = Vec::new();
-    for fragment in &answer.fragments {
-        results.push(fetch(fragment, groups)?);
-    }
     match &answer.finish {
-        Finish::Merge(merging) => merged(merging, results.remove(0)),
+        Finish::Merge(merging) => merged(merging, fetch(&answer.fragments[0], groups)?),
         Finish::Scratch(plan) => {
-            let outcome = gathered(plan, results, scratch);
+            let outcome = gathered(answer, plan, groups, scratch);
             for part in &plan.tables {
                 scratch.run(&part.drop);
             }
@@ -98,36 +97,100 @@ fn merged(merging: &Merging, results: Vec<Rows>) -> Outcome {
     })])
 }
 
-fn gathered(plan: &Scratch, results: Vec<Vec<Rows>>, scratch: &mut Client) -> Outcome {
+fn gathered(
+    answer: &Answer,
+    plan: &Scratch,
+    groups: &mut BTreeMap<Arc<str>, Client>,
+    scratch: &mut Client,
+) -> Outcome {
     scratch
         .run("SET @saved = @@sql_mode, sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'");
-    for (part, results) in plan.tables.iter().zip(results) {
-        scratch.query(&part.create)?;
-        let rows = results.iter().flat_map(|it| &it.rows);
-        let mut tuples = rows.map(|row| {
-            let values = row.iter().zip(&part.columns);
-            let values: Vec<String> = values.map(|(value, how)| written(value, how)).collect();
-            format!("({})", values.join(", "))
+    let filled = fill_all(answer, plan, groups, scratch);
+    scratch.run("SET sql_mode = @saved, time_zone = DEFAULT");
+    filled?;
+    scratch.query(&plan.text)
+}
+
+fn fill_all(
+    answer: &Answer,
+    plan: &Scratch,
+    groups: &mut BTreeMap<Arc<str>, Client>,
+    scratch: &mut Client,
+) -> Result<(), Failure> {
+    let mut filled = Vec::new();
+    for &at in &plan.order {
+        scratch.query(&plan.tables[at].create)?;
+        if let Some(conditions) = conditions(plan, at, &filled, scratch) {
+            let fragment = Fragment {
+                text: plan.reduced[at].text(&answer.fragments[at].text, &conditions),
+                ..answer.fragments[at].clone()
+            };
+            let results = fetch(&fragment, groups)?;
+            fill(&plan.tables[at], &results, scratch)?;
+        }
+        filled.push(at);
+    }
+    Ok(())
+}
+
+/// What leaves rows out of a table; `None` when no row is left.
+fn conditions(
+    plan: &Scratch,
+    at: usize,
+    filled: &[usize],
+    scratch: &mut Client,
+) -> Option<Vec<String>> {
+    let mut conditions = Vec::new();
+    for one in &plan.reduced[at].by {
+        if !filled.contains(&one.by) {
+            conditions.extend(one.there.clone());
+            continue;
+        }
+        let (column, table) = (&one.from, &plan.tables[one.by].name);
+        let value = match one.passed {
+            Passed::Text(_) => format!("HEX(CAST({column} AS BINARY))"),
+            _ => column.clone(),
+        };
+        let rows = scratch.rows(&format!(
+            "SELECT DISTINCT {value} FROM {table} WHERE {column} IS NOT NULL"
+        ));
+        let written = rows.iter().map(|row| {
+            let value = row[0].as_deref().expect("none is NULL");
+            match &one.passed {
+                Passed::Number => value.to_owned(),
+                Passed::Date => format!("'{value}'"),
+                Passed::Text(charset) => format!("_{charset} x'{value}'"),
+            }
         });
-        loop {
-            let some: Vec<String> = tuples.by_ref().take(50).collect();
-            if some.is_empty() {
-                break;
-            }
-            let text = format!("INSERT INTO {} VALUES {}", part.into, some.join(", "));
-            let done = scratch.query(&text)?;
-            if let [Reply::Done(done)] = &done[..] {
-                assert_eq!(
-                    done.warnings,
-                    0,
-                    "{text}\n{:?}",
-                    scratch.rows("SHOW WARNINGS")
-                );
-            }
+        let list: Vec<String> = written.collect();
+        match &one.there {
+            _ if list.is_empty() => return None,
+            Some(there) if list.len() % 2 == 0 => conditions.push(there.clone()),
+            _ => conditions.push(format!("{} IN ({})", one.to, list.join(", "))),
         }
     }
-    scratch.run("SET sql_mode = @saved, time_zone = DEFAULT");
-    scratch.query(&plan.text)
+    Some(conditions)
+}
+
+fn fill(part: &Part, results: &[Rows], scratch: &mut Client) -> Result<(), Failure> {
+    let rows = results.iter().flat_map(|it| &it.rows);
+    let mut tuples = rows.map(|row| {
+        let values = row.iter().zip(&part.columns);
+        let values: Vec<String> = values.map(|(value, how)| written(value, how)).collect();
+        format!("({})", values.join(", "))
+    });
+    loop {
+        let some: Vec<String> = tuples.by_ref().take(50).collect();
+        if some.is_empty() {
+            return Ok(());
+        }
+        let text = format!("INSERT INTO {} VALUES {}", part.into, some.join(", "));
+        let done = scratch.query(&text)?;
+        if let [Reply::Done(done)] = &done[..] {
+            let warnings = scratch.rows("SHOW WARNINGS");
+            assert_eq!(done.warnings, 0, "{text}\n{warnings:?}");
+        }
+    }
 }
 
 fn written(value: &Value, how: &Written) -> String {

@@ -294,6 +294,21 @@ fn schema(client: &mut Client, database: &str, table: &str) -> TableSchema {
             schema.primary.push(u16::try_from(at).expect("few"));
         }
     }
+    let keys = client.rows(&format!(
+        "SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index)
+         FROM information_schema.statistics
+         WHERE table_schema = '{database}' AND table_name = '{table}' AND non_unique = 0
+           AND index_name <> 'PRIMARY' GROUP BY index_name"
+    ));
+    for row in keys {
+        let names = row[0].clone().expect("a key has columns");
+        let places = names.split(',').map(|name| {
+            let at = schema.column(name).expect("a column of the table");
+            u16::try_from(at).expect("few")
+        });
+        let places = places.collect();
+        schema.unique.push(places);
+    }
     schema
 }
 

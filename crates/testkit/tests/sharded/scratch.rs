@@ -67,6 +67,9 @@ fn statements_run_on_it(release: Release) {
     sessions_are_as_elsewhere(&mut client);
     tables_go_with_their_statements(&farm, &mut client);
     rows_that_do_not_matter_stay(&mut client);
+    many_rows_come(&mut client);
+    many_tables_are_joined(&mut client);
+    rows_that_are_there_twice_come_twice(&farm, &mut client);
     views_are_seen_through(&mut client);
     functions_of_the_farm_are_found(&mut client);
     bounds_are_told(&farm, &mut client);
@@ -156,73 +159,149 @@ fn tables_go_with_their_statements(farm: &Farm, client: &mut Client) {
     });
 }
 
+/// Queries, their answers, and the rows that are fetched for them.
+const MOVED: [(&str, &str, u64); 15] = [
+    (
+        "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part WHERE p.name = 'part 3'",
+        "4",
+        5,
+    ),
+    (
+        "SELECT COUNT(*) FROM orders o JOIN parts p USING (part) WHERE o.id = 12",
+        "1",
+        2,
+    ),
+    (
+        "SELECT COUNT(*) FROM parts p LEFT JOIN orders o ON o.part = p.part WHERE p.part < 2",
+        "8",
+        42,
+    ),
+    (
+        "SELECT COUNT(*) FROM orders o RIGHT JOIN parts p ON o.part = p.part AND o.id = 12",
+        "10",
+        50,
+    ),
+    (
+        "SELECT COUNT(*) FROM orders o LEFT JOIN parts p ON o.part = p.part AND p.name = 'x'",
+        "40",
+        50,
+    ),
+    (
+        "SELECT COUNT(*) FROM parts p WHERE p.part IN (SELECT part FROM orders WHERE id = 7)",
+        "1",
+        2,
+    ),
+    (
+        "SELECT COUNT(*) FROM parts p WHERE p.part NOT IN (SELECT part FROM orders WHERE id = 7)",
+        "9",
+        11,
+    ),
+    (
+        "SELECT SUM((SELECT COUNT(*) FROM orders o WHERE o.part = p.part)) FROM parts p \
+         WHERE p.part < 2",
+        "8",
+        10,
+    ),
+    (
+        "SELECT COUNT(*) FROM parts p WHERE NOT EXISTS \
+         (SELECT 1 FROM orders o WHERE o.part = p.part AND o.id = 7)",
+        "9",
+        11,
+    ),
+    (
+        "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part WHERE p.name = 'none'",
+        "0",
+        0,
+    ),
+    (
+        "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part OR o.id = p.part \
+         WHERE p.part = 3",
+        "4",
+        41,
+    ),
+    // What both branches say, of the one table and of the other.
+    (
+        "SELECT COUNT(*) FROM orders o, parts p WHERE (o.part = p.part AND o.id = 12 AND \
+         p.name = 'part 2') OR (o.part = p.part AND o.id = 14 AND p.name = 'part 4')",
+        "2",
+        4,
+    ),
+    // The query's rows stay on the groups, and those that it leaves out.
+    (
+        "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part WHERE o.customer_id IN \
+         (SELECT customer_id FROM orders WHERE id = 12)",
+        "1",
+        2,
+    ),
+    // Rows of `o` meet none of `l`, which lies with them.
+    (
+        "SELECT COUNT(*) FROM orders o JOIN orders l ON l.customer_id = o.customer_id \
+         JOIN parts p ON p.part = l.part WHERE o.id < 21 AND l.note LIKE 'note 2%'",
+        "2",
+        6,
+    ),
+    (
+        "SELECT COUNT(*) FROM parts p WHERE EXISTS (SELECT * FROM orders o WHERE o.part = p.part \
+         AND o.id < 3)",
+        "2",
+        12,
+    ),
+];
+
 /// Rows that meet no row of a table that has been fetched before stay where they are, and nothing else
 /// does.
 fn rows_that_do_not_matter_stay(client: &mut Client) {
-    for (query, expected, rows) in [
-        (
-            "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part WHERE p.name = 'part 3'",
-            "4",
-            5,
-        ),
-        (
-            "SELECT COUNT(*) FROM orders o JOIN parts p USING (part) WHERE o.id = 12",
-            "1",
-            2,
-        ),
-        (
-            "SELECT COUNT(*) FROM parts p LEFT JOIN orders o ON o.part = p.part WHERE p.part < 2",
-            "8",
-            42,
-        ),
-        (
-            "SELECT COUNT(*) FROM orders o RIGHT JOIN parts p ON o.part = p.part AND o.id = 12",
-            "10",
-            50,
-        ),
-        (
-            "SELECT COUNT(*) FROM orders o LEFT JOIN parts p ON o.part = p.part AND p.name = 'x'",
-            "40",
-            50,
-        ),
-        (
-            "SELECT COUNT(*) FROM parts p WHERE p.part IN (SELECT part FROM orders WHERE id = 7)",
-            "1",
-            2,
-        ),
-        (
-            "SELECT COUNT(*) FROM parts p WHERE p.part NOT IN (SELECT part FROM orders WHERE id = 7)",
-            "9",
-            11,
-        ),
-        (
-            "SELECT SUM((SELECT COUNT(*) FROM orders o WHERE o.part = p.part)) FROM parts p \
-             WHERE p.part < 2",
-            "8",
-            10,
-        ),
-        (
-            "SELECT COUNT(*) FROM parts p WHERE NOT EXISTS \
-             (SELECT 1 FROM orders o WHERE o.part = p.part AND o.id = 7)",
-            "9",
-            11,
-        ),
-        (
-            "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part WHERE p.name = 'none'",
-            "0",
-            0,
-        ),
-        (
-            "SELECT COUNT(*) FROM orders o JOIN parts p ON o.part = p.part OR o.id = p.part \
-             WHERE p.part = 3",
-            "4",
-            41,
-        ),
-    ] {
+    for (query, expected, rows) in MOVED {
         let before = counted(client, "gathered_rows");
         assert_eq!(client.value(query), expected, "{query}");
         assert_eq!(counted(client, "gathered_rows") - before, rows, "{query}");
     }
+}
+
+/// More rows than one INSERT takes, into a table with keys.
+fn many_rows_come(client: &mut Client) {
+    client.run(
+        "CREATE TABLE pages (id INT PRIMARY KEY, part INT, text VARCHAR(8000)) \
+         /*heddle shard_map=shop shard_key=id*/",
+    );
+    for id in 0..400 {
+        let part = id % 10;
+        client.run(&format!(
+            "INSERT INTO pages VALUES ({id}, {part}, REPEAT('{part}', 7900))"
+        ));
+    }
+    let query = "SELECT SUM(LENGTH(text)) FROM pages JOIN parts ON pages.part = parts.part";
+    assert_eq!(client.value(query), (400 * 7900).to_string());
+    client.run("DROP TABLE pages");
+}
+
+/// Rows that are on two groups against their table's definition come twice, as they are.
+fn rows_that_are_there_twice_come_twice(farm: &Farm, client: &mut Client) {
+    for member in farm.members() {
+        let insert = "INSERT IGNORE INTO shop.orders VALUES (77, 77, 3, 'twice')";
+        member.client().run(insert);
+    }
+    let twice = "SELECT COUNT(*) FROM orders o JOIN orders l ON l.customer_id = o.customer_id \
+                 JOIN parts p ON p.part = o.part WHERE o.id = 77";
+    // Of `l` that group is asked only to which the key belongs.
+    assert_eq!(client.value(twice), "2");
+    for member in farm.members() {
+        member.client().run("DELETE FROM shop.orders WHERE id = 77");
+    }
+}
+
+/// A server that thinks of all orders of fifteen tables would not answer within the test's patience.
+fn many_tables_are_joined(client: &mut Client) {
+    let from: Vec<String> = (0..15).map(|at| format!("parts p{at}")).collect();
+    let joined: Vec<String> = (1..15)
+        .map(|at| format!("p{at}.part + 1 = p{}.part + 1", at - 1))
+        .collect();
+    let query = format!(
+        "SELECT COUNT(*) FROM {} WHERE {} AND p0.name = 'part 3'",
+        from.join(", "),
+        joined.join(" AND ")
+    );
+    assert_eq!(client.value(&query), "1");
 }
 
 /// Views are read as on one server, whatever they are made of.

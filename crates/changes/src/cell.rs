@@ -4,18 +4,19 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::{DeflateDecoder, ZlibDecoder};
-use mysql_common::binlog::jsonb;
-use mysql_common::binlog::jsonb::{JsonContainer, JsonDom, JsonNumber, JsonScalar};
-use mysql_common::io::ParseBuf;
 use time::OffsetDateTime;
 
-use super::table::{Bytes, Column, code};
+use crate::jsonb;
+use crate::table::{Bytes, Column, code};
+
+/// Digits behind the point of a second.
+const FRACTION_DIGITS_MAX: u32 = 6;
 
 /// What a row has in one column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell<'a> {
     Null,
-    /// The bits of an integer, sign-extended from its width: see [`super::unsigned_value`].
+    /// The bits of an integer, sign-extended from its width.
     Integer(i64),
     Float(f32),
     Double(f64),
@@ -81,7 +82,7 @@ fn hex(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A second since 1970 as a date and a time in UTC.
-fn moment(seconds: u32) -> String {
+pub(crate) fn moment(seconds: u32) -> String {
     // Every 32-bit number of seconds is in its range.
     let at =
         OffsetDateTime::from_unix_timestamp(seconds.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -93,7 +94,7 @@ fn moment(seconds: u32) -> String {
 
 impl Column {
     /// How many bits an integer of the column has.
-    fn integer_bits(&self) -> u32 {
+    pub(crate) fn integer_bits(&self) -> u32 {
         match self.code {
             code::TINY => 8,
             code::SHORT => 16,
@@ -104,7 +105,7 @@ impl Column {
     }
 
     /// Reads a cell of the column that is not NULL; `None` where the bytes are not what they should be.
-    pub(super) fn read<'a>(&self, from: &mut Bytes<'a>) -> Option<Cell<'a>> {
+    pub(crate) fn read<'a>(&self, from: &mut Bytes<'a>) -> Option<Cell<'a>> {
         use code as c;
         let (low, high) = (self.metadata & 0xFF, self.metadata >> 8);
         let digits = u32::from(low);
@@ -138,7 +139,7 @@ impl Column {
             c::STRING => bytes(from.counted(wide(char_bytes(low, high)))?),
             c::VARCHAR_COMPRESSED => inflated(from.counted(wide(self.metadata))?)?,
             c::BLOB_COMPRESSED => inflated(from.counted(usize::from(low))?)?,
-            c::JSON => Cell::Json(json(from.counted(usize::from(low))?)?),
+            c::JSON => Cell::Json(jsonb::text(from.counted(usize::from(low))?)?),
             c::GEOMETRY | c::VECTOR | c::TINY_BLOB..=c::BLOB => {
                 bytes(from.counted(usize::from(low))?)
             }
@@ -158,7 +159,7 @@ fn wide(bytes_max: u16) -> usize {
 }
 
 /// The most bytes of a CHAR: two bits of them stand in the byte of its type.
-fn char_bytes(kind: u16, length: u16) -> u16 {
+pub(crate) fn char_bytes(kind: u16, length: u16) -> u16 {
     length | ((kind & 0x30) ^ 0x30) << 4
 }
 
@@ -194,12 +195,15 @@ fn old_datetime(raw: u64) -> String {
 
 /// The digits behind the point, with a point in front; nothing where the type has none.
 fn fraction(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
+    if digits > FRACTION_DIGITS_MAX {
+        return None;
+    }
     let raw = from.big(digits.div_ceil(2) as usize)?;
     Some(point(raw, digits))
 }
 
 /// An odd number of digits is stored as one more.
-fn point(raw: u64, digits: u32) -> String {
+pub(crate) fn point(raw: u64, digits: u32) -> String {
     let shown = if digits % 2 == 1 { raw / 10 } else { raw };
     match digits {
         0 => String::new(),
@@ -224,6 +228,9 @@ fn datetime(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
 }
 
 fn time(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
+    if digits > FRACTION_DIGITS_MAX {
+        return None;
+    }
     let bytes = digits.div_ceil(2);
     let raw = from.big(3 + bytes as usize)?;
     // Whole and fraction are one number, negative as a whole.
@@ -242,7 +249,7 @@ fn time(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
 
 /// Groups of nine digits have four bytes, what is left of them fewer; a negative number has all bits
 /// the other way round, and the first bit is the sign.
-fn decimal(from: &mut Bytes<'_>, precision: usize, scale: usize) -> Option<String> {
+pub(crate) fn decimal(from: &mut Bytes<'_>, precision: usize, scale: usize) -> Option<String> {
     const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
     let whole = precision.checked_sub(scale)?;
     let groups = [
@@ -299,46 +306,6 @@ fn inflated(raw: &[u8]) -> Option<Cell<'_>> {
     };
     read.ok()?;
     Some(Cell::Bytes(Cow::Owned(whole)))
-}
-
-fn json(raw: &[u8]) -> Option<String> {
-    if raw.is_empty() {
-        return Some("null".to_owned());
-    }
-    let value: jsonb::Value<'_> = ParseBuf(raw).parse(()).ok()?;
-    let mut text = String::new();
-    print(&value.parse().ok()?, &mut text);
-    Some(text)
-}
-
-fn print(json: &JsonDom, out: &mut String) {
-    match json {
-        JsonDom::Container(JsonContainer::Array(all)) => {
-            out.push('[');
-            for (at, one) in all.iter().enumerate() {
-                out.push_str(if at > 0 { ", " } else { "" });
-                print(one, out);
-            }
-            out.push(']');
-        }
-        JsonDom::Container(JsonContainer::Object(all)) => {
-            out.push('{');
-            for (at, (name, one)) in all.iter().enumerate() {
-                out.push_str(if at > 0 { ", " } else { "" });
-                out.push_str(&serde_json::Value::from(name.as_str()).to_string());
-                out.push_str(": ");
-                print(one, out);
-            }
-            out.push('}');
-        }
-        // As a number, not as the text that other readers make of it.
-        JsonDom::Scalar(JsonScalar::Number(JsonNumber::Decimal(number))) => {
-            out.push_str(&number.to_string());
-        }
-        JsonDom::Scalar(scalar) => {
-            out.push_str(&serde_json::Value::from(scalar.clone()).to_string());
-        }
-    }
 }
 
 #[cfg(test)]

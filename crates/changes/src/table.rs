@@ -1,7 +1,9 @@
 //! Table maps: what the rows that follow are made of.
 
+use farm::Engine;
+
 /// Types of columns as table maps number them.
-pub(super) mod code {
+pub(crate) mod code {
     pub const TINY: u8 = 1;
     pub const SHORT: u8 = 2;
     pub const LONG: u8 = 3;
@@ -40,13 +42,17 @@ pub(super) mod code {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// One of `code`; what a STRING's metadata hides is told.
-    pub(super) code: u8,
-    pub(super) metadata: u16,
+    pub(crate) code: u8,
+    pub(crate) metadata: u16,
     pub nullable: bool,
     /// Whether an integer has no sign, where the server's `binlog_row_metadata` lets it be said.
     pub unsigned: Option<bool>,
-    /// Where `binlog_row_metadata` is FULL.
+    /// Where `binlog_row_metadata` is FULL, as all that follows.
     pub name: Option<String>,
+    /// The number of a text's, an ENUM's or a SET's collation, by which its character set is known.
+    pub collation: Option<u32>,
+    /// The labels of an ENUM or a SET, in the character set of the column.
+    pub members: Vec<Vec<u8>>,
 }
 
 impl Column {
@@ -62,7 +68,7 @@ impl Column {
         [STRING, VAR_STRING, VARCHAR, VARCHAR_COMPRESSED].contains(&self.code) || self.is_blob()
     }
 
-    pub(super) fn is_blob(&self) -> bool {
+    pub(crate) fn is_blob(&self) -> bool {
         (code::TINY_BLOB..=code::BLOB).contains(&self.code) || self.code == code::BLOB_COMPRESSED
     }
 
@@ -78,6 +84,9 @@ pub struct Table {
     pub database: String,
     pub name: String,
     pub columns: Vec<Column>,
+    /// The places of the primary key's columns, in the key's order; none where there is no such key, or the
+    /// server does not say it.
+    pub key: Vec<usize>,
 }
 
 /// How many bytes of metadata a type has.
@@ -94,7 +103,7 @@ fn metadata_bytes(kind: u8) -> Option<usize> {
 }
 
 /// The id and the table of a table map; an error for types that nobody here knows.
-pub(super) fn table(data: &[u8]) -> Result<(u64, Table), String> {
+pub(crate) fn table(data: &[u8], engine: Engine) -> Result<(u64, Table), String> {
     let raw = Raw::of(data).ok_or_else(|| "a table map that ends too early".to_owned())?;
     let mut metadata = raw.metadata;
     let mut columns = Vec::with_capacity(raw.kinds.len());
@@ -112,11 +121,12 @@ pub(super) fn table(data: &[u8]) -> Result<(u64, Table), String> {
         };
         columns.push(column(kind, value, bit(raw.nullable, at)));
     }
-    describe(&mut columns, raw.told);
+    let key = describe(&mut columns, raw.told, engine);
     let table = Table {
         database: String::from_utf8_lossy(raw.database).into_owned(),
         name: String::from_utf8_lossy(raw.name).into_owned(),
         columns,
+        key,
     };
     Ok((raw.id, table))
 }
@@ -133,29 +143,100 @@ fn column(kind: u8, metadata: u16, nullable: bool) -> Column {
         nullable,
         unsigned: None,
         name: None,
+        collation: None,
+        members: Vec::new(),
     }
 }
 
-/// Names and signs, where the server wrote them.
-fn describe(columns: &mut [Column], told: &[u8]) {
-    const SIGNS: u64 = 1;
-    const NAMES: u64 = 4;
+/// The fields that `binlog_row_metadata` adds, as servers number them.
+mod field {
+    pub const SIGNS: u64 = 1;
+    pub const COLLATION_OF_MOST: u64 = 2;
+    pub const COLLATIONS: u64 = 3;
+    pub const NAMES: u64 = 4;
+    pub const SETS: u64 = 5;
+    pub const ENUMS: u64 = 6;
+    pub const KEY: u64 = 8;
+    pub const KEY_OF_PREFIXES: u64 = 9;
+    pub const COLLATION_OF_MOST_LABELS: u64 = 10;
+    pub const COLLATIONS_OF_LABELS: u64 = 11;
+}
+
+/// Takes over what the server wrote of the columns; gives the places of the primary key's.
+fn describe(columns: &mut [Column], told: &[u8], engine: Engine) -> Vec<usize> {
+    let has_text = |column: &Column| {
+        // MariaDB counts geometries among the texts.
+        let is_geometry = column.code == code::GEOMETRY && engine == Engine::MariaDb;
+        column.is_text() || is_geometry
+    };
+    let has_labels = |column: &Column| [code::ENUM, code::SET].contains(&column.code);
+    let mut key = Vec::new();
     let mut rest = Bytes(told);
     while let Some((kind, mut field)) = rest.field() {
-        if kind == SIGNS {
-            let numbers = columns.iter_mut().filter(|column| column.is_number());
-            for (at, column) in numbers.enumerate() {
-                // The first column has the highest bit.
-                let bits = field.0.get(at / 8);
-                column.unsigned = bits.map(|bits| bits << (at % 8) & 0x80 != 0);
+        match kind {
+            field::SIGNS => {
+                let numbers = columns.iter_mut().filter(|column| column.is_number());
+                for (at, column) in numbers.enumerate() {
+                    // The first column has the highest bit.
+                    let bits = field.0.get(at / 8);
+                    column.unsigned = bits.map(|bits| bits << (at % 8) & 0x80 != 0);
+                }
             }
-        } else if kind == NAMES {
-            for column in columns.iter_mut() {
-                let name = field.length().and_then(|n| usize::try_from(n).ok());
-                let name = name.and_then(|bytes| field.take(bytes));
-                column.name = name.map(|name| String::from_utf8_lossy(name).into_owned());
+            field::NAMES => {
+                for column in columns.iter_mut() {
+                    let name = field.text();
+                    column.name = name.map(|name| String::from_utf8_lossy(name).into_owned());
+                }
             }
+            field::COLLATION_OF_MOST => collate_most(columns, has_text, field),
+            field::COLLATIONS => collate(columns, has_text, field),
+            field::COLLATION_OF_MOST_LABELS => collate_most(columns, has_labels, field),
+            field::COLLATIONS_OF_LABELS => collate(columns, has_labels, field),
+            field::SETS => label(columns, code::SET, field),
+            field::ENUMS => label(columns, code::ENUM, field),
+            field::KEY | field::KEY_OF_PREFIXES => {
+                while let Some(place) = field.length().and_then(|at| usize::try_from(at).ok()) {
+                    key.push(place);
+                    if kind == field::KEY_OF_PREFIXES {
+                        field.length();
+                    }
+                }
+            }
+            _ => {}
         }
+    }
+    // A key that names what is not there is none.
+    match key.iter().all(|&place| place < columns.len()) {
+        true => key,
+        false => Vec::new(),
+    }
+}
+
+/// One collation for all of these columns but some, which stand behind it with their own.
+fn collate_most(columns: &mut [Column], is_one: impl Fn(&Column) -> bool, mut field: Bytes<'_>) {
+    let number = |field: &mut Bytes<'_>| field.length().and_then(|id| u32::try_from(id).ok());
+    let most = number(&mut field);
+    let mut ones: Vec<&mut Column> = columns.iter_mut().filter(|it| is_one(it)).collect();
+    ones.iter_mut().for_each(|column| column.collation = most);
+    while let Some(place) = field.length().and_then(|at| usize::try_from(at).ok()) {
+        let own = number(&mut field);
+        if let Some(column) = ones.get_mut(place) {
+            column.collation = own;
+        }
+    }
+}
+
+fn collate(columns: &mut [Column], is_one: impl Fn(&Column) -> bool, mut field: Bytes<'_>) {
+    for column in columns.iter_mut().filter(|column| is_one(column)) {
+        column.collation = field.length().and_then(|id| u32::try_from(id).ok());
+    }
+}
+
+fn label(columns: &mut [Column], of: u8, mut field: Bytes<'_>) {
+    for column in columns.iter_mut().filter(|column| column.code == of) {
+        let count = field.length().unwrap_or(0);
+        let labels = (0..count).map_while(|_| field.text().map(<[u8]>::to_vec));
+        column.members = labels.collect();
     }
 }
 
@@ -196,14 +277,14 @@ impl Raw<'_> {
 }
 
 /// The bit of a bitmap whose first bit is the lowest.
-pub(super) fn bit(map: &[u8], at: usize) -> bool {
+pub(crate) fn bit(map: &[u8], at: usize) -> bool {
     map.get(at / 8)
         .is_some_and(|byte| byte >> (at % 8) & 1 == 1)
 }
 
 /// Bytes that are read from the front.
 #[derive(Clone, Copy)]
-pub(super) struct Bytes<'a>(pub &'a [u8]);
+pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
@@ -250,11 +331,16 @@ impl<'a> Bytes<'a> {
         self.take(length)
     }
 
+    /// What stands behind its length-encoded length.
+    pub fn text(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.length()?).ok()?;
+        self.take(length)
+    }
+
     /// A number that says what follows, and that.
     fn field(&mut self) -> Option<(u64, Bytes<'a>)> {
         let kind = self.number(1)?;
-        let length = usize::try_from(self.length()?).ok()?;
-        Some((kind, Bytes(self.take(length)?)))
+        Some((kind, Bytes(self.text()?)))
     }
 
     /// A name with its length in front and a zero behind it.
@@ -278,6 +364,25 @@ mod tests {
         assert_eq!(bytes.length(), None);
         assert_eq!(Bytes(&[1, 2]).big(2), Some(258));
         assert_eq!(Bytes(&[3, b'a']).counted(1), None);
+    }
+
+    #[test]
+    fn columns_are_described() {
+        let mut columns: Vec<Column> = [code::LONG, code::STRING, code::ENUM, code::BLOB]
+            .into_iter()
+            .map(|kind| column(kind, 0, true))
+            .collect();
+        let mut told = vec![4, 8, 1, b'i', 1, b's', 1, b'e', 1, b'b'];
+        told.extend([2, 3, 45, 1, 63]);
+        told.extend([6, 6, 2, 1, b'x', 2, b'y', b'z', 10, 1, 8, 8, 2, 1, 0]);
+        let key = describe(&mut columns, &told, Engine::MySql);
+        assert_eq!(key, [1, 0]);
+        let collations: Vec<_> = columns.iter().map(|it| it.collation).collect();
+        assert_eq!(collations, [None, Some(45), Some(8), Some(63)]);
+        assert_eq!(columns[2].members, [b"x".to_vec(), b"yz".to_vec()]);
+        assert_eq!(columns[3].name.as_deref(), Some("b"));
+        let nowhere = describe(&mut columns, &[8, 1, 9], Engine::MySql);
+        assert!(nowhere.is_empty());
     }
 
     #[test]

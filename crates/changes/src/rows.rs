@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use flate2::read::ZlibDecoder;
 
-use super::cell::Cell;
-use super::table::{Bytes, Table, bit};
+use crate::cell::Cell;
+use crate::code;
+use crate::table::{Bytes, Table, bit};
 
 /// What became of the rows of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +43,8 @@ pub struct Rows {
     partial: bool,
 }
 
-/// Kinds of events as the servers number them.
-mod code {
-    pub const WRITE: [u8; 2] = [23, 30];
-    pub const UPDATE: [u8; 2] = [24, 31];
-    pub const DELETE: [u8; 2] = [25, 32];
-    pub const PARTIAL_UPDATE: u8 = 39;
-    pub const COMPRESSED: [u8; 6] = [166, 167, 168, 169, 170, 171];
-}
-
 /// True for events that hold rows.
-pub(super) fn are_rows(event: u8) -> bool {
+pub(crate) fn are_rows(event: u8) -> bool {
     form(event).is_some()
 }
 
@@ -72,19 +64,21 @@ fn form(event: u8) -> Option<(Kind, bool, bool)> {
     if event == code::PARTIAL_UPDATE {
         return Some((Kind::Update, true, false));
     }
-    let at = code::COMPRESSED.iter().position(|kind| *kind == event)?;
+    let at = code::COMPRESSED_ROWS
+        .iter()
+        .position(|kind| *kind == event)?;
     let kind = [Kind::Insert, Kind::Update, Kind::Delete][at % 3];
     Some((kind, at > 2, true))
 }
 
 /// The id of the table that an event's rows are of. A made-up one ends a statement and has no rows.
-pub(super) fn table_id(data: &[u8]) -> Option<u64> {
+pub(crate) fn table_id(data: &[u8]) -> Option<u64> {
     Bytes(data).number(6)
 }
 
 impl Rows {
     /// From an event of rows.
-    pub(super) fn of(event: u8, data: &[u8], table: Arc<Table>) -> Option<Rows> {
+    pub(crate) fn of(event: u8, data: &[u8], table: Arc<Table>) -> Option<Rows> {
         let (kind, extra, compressed) = form(event)?;
         let mut rest = Bytes(data);
         rest.take(8)?;
@@ -116,6 +110,11 @@ impl Rows {
         })
     }
 
+    /// What it takes in memory, besides its table.
+    pub fn bytes(&self) -> usize {
+        self.data.len() + self.before.len() + self.after.len()
+    }
+
     /// The changes, one row after the other. An error is the last item: what is behind it cannot be
     /// read, and the text says why.
     pub fn changes(&self) -> impl Iterator<Item = Result<Change<'_>, String>> {
@@ -125,7 +124,13 @@ impl Rows {
             if failed || rest.0.is_empty() {
                 return None;
             }
-            let change = self.change(&mut rest);
+            let left = rest.0.len();
+            let change = self.change(&mut rest).and_then(|change| {
+                // A row without a byte would come again and again.
+                (rest.0.len() < left)
+                    .then_some(change)
+                    .ok_or_else(|| self.unread())
+            });
             failed = change.is_err();
             Some(change)
         })
@@ -139,13 +144,7 @@ impl Rows {
                 self.table.database, self.table.name
             ));
         }
-        let unread = || {
-            format!(
-                "rows of {}.{} are not what their table map says",
-                self.table.database, self.table.name
-            )
-        };
-        let mut image = |map: &[u8]| self.image(map, rest).ok_or_else(unread);
+        let mut image = |map: &[u8]| self.image(map, rest).ok_or_else(|| self.unread());
         Ok(match self.kind {
             Kind::Insert => Change {
                 before: None,
@@ -160,6 +159,13 @@ impl Rows {
                 after: None,
             },
         })
+    }
+
+    fn unread(&self) -> String {
+        format!(
+            "rows of {}.{} are not what their table map says",
+            self.table.database, self.table.name
+        )
     }
 
     fn image<'a>(&'a self, map: &[u8], rest: &mut Bytes<'a>) -> Option<Image<'a>> {
@@ -185,7 +191,7 @@ impl Rows {
 
 /// What MariaDB has compressed: a byte that says how long the length is, the length, and a stream of
 /// zlib.
-pub(super) fn inflated(raw: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn inflated(raw: &[u8]) -> Option<Vec<u8>> {
     let mut rest = Bytes(raw);
     let head = rest.number(1)?;
     // Only zlib, which is 0, is known.
@@ -201,8 +207,10 @@ pub(super) fn inflated(raw: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::table;
+    use farm::Engine;
+
     use super::*;
+    use crate::table::table;
 
     /// A table map of `d.t (a INT, b VARCHAR(10))`.
     fn map() -> Vec<u8> {
@@ -216,7 +224,7 @@ mod tests {
 
     #[test]
     fn rows_are_read_by_their_table_map() {
-        let (id, table) = table(&map()).expect("a table map");
+        let (id, table) = table(&map(), Engine::MySql).expect("a table map");
         assert_eq!((id, &*table.database, &*table.name), (7, "d", "t"));
         let names: Vec<_> = table.columns.iter().map(|c| c.name.as_deref()).collect();
         assert_eq!(names, [Some("a"), Some("b")]);
@@ -239,12 +247,15 @@ mod tests {
 
     #[test]
     fn rows_that_end_too_early_are_an_error() {
-        let (_, table) = table(&map()).expect("a table map");
+        let (_, table) = table(&map(), Engine::MySql).expect("a table map");
         let table = Arc::new(table);
         let event = [7, 0, 0, 0, 0, 0, 1, 0, 2, 3, 0, 1, 0];
         let rows = Rows::of(23, &event, table.clone()).expect("an insert");
         let all: Vec<_> = rows.changes().collect();
         assert!(matches!(&all[..], [Err(why)] if why.contains("d.t")));
+        let nothing = [7, 0, 0, 0, 0, 0, 1, 0, 2, 0, 9, 9];
+        let rows = Rows::of(23, &nothing, table.clone()).expect("no column is logged");
+        assert_eq!(rows.changes().filter(Result::is_err).count(), 1);
         assert!(Rows::of(23, &event[..8], table).is_none());
     }
 }

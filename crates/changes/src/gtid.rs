@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use farm::{Last, Position};
-use mysql_async::Sid;
+use farm::{Engine, Last, Position};
 use uuid::Uuid;
 
-use super::table::Bytes;
+use crate::code;
+use crate::table::Bytes;
 
 /// A transaction's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,21 +36,33 @@ impl fmt::Display for Gtid {
     }
 }
 
-/// The events by which MySQL begins a transaction, as servers number them.
-pub(super) mod code {
-    pub const MYSQL: u8 = 33;
-    /// From 8.3 on: of a transaction with a tag.
-    pub const MYSQL_TAGGED: u8 = 42;
-}
-
 impl Gtid {
     /// What an event of MySQL's begins, of either kind; `None` when it cannot be read.
-    pub(super) fn of_mysql(kind: u8, data: &[u8]) -> Option<Gtid> {
+    pub fn of_mysql(kind: u8, data: &[u8]) -> Option<Gtid> {
         match kind {
-            code::MYSQL => untagged(data),
-            code::MYSQL_TAGGED => tagged(data),
+            code::GTID => untagged(data),
+            code::GTID_TAGGED => tagged(data),
             _ => None,
         }
+    }
+
+    /// Reads what [`Gtid`] is written as; `None` for anything else.
+    pub fn parse(engine: Engine, text: &str) -> Option<Gtid> {
+        if engine == Engine::MySql {
+            let (source, number) = text.rsplit_once(':')?;
+            let number = number.parse().ok()?;
+            let uuid = source.split(':').next().unwrap_or_default();
+            Uuid::parse_str(uuid).ok()?;
+            let source = source.to_owned();
+            return Some(Gtid::MySql { source, number });
+        }
+        let mut numbers = text.split('-');
+        let gtid = Gtid::MariaDb {
+            domain: numbers.next()?.parse().ok()?,
+            server_id: numbers.next()?.parse().ok()?,
+            sequence: numbers.next()?.parse().ok()?,
+        };
+        numbers.next().is_none().then_some(gtid)
     }
 
     /// True when a server with this position has executed the transaction.
@@ -175,18 +187,6 @@ fn packed(rest: &mut Bytes<'_>) -> Option<u64> {
     }
 }
 
-/// A MySQL position as the driver asks for what is behind it: each source apart.
-pub(crate) fn sids(position: &Position) -> std::io::Result<Vec<Sid<'static>>> {
-    let Position::MySql(sources) = position else {
-        return Ok(Vec::new());
-    };
-    let one = |(name, intervals): (&String, &Vec<(u64, u64)>)| {
-        let numbers = intervals.iter().map(|(from, to)| format!(":{from}-{to}"));
-        format!("{name}{}", numbers.collect::<String>()).parse()
-    };
-    sources.iter().map(one).collect()
-}
-
 /// Adds a number to intervals that are ascending and do not touch each other.
 fn add(intervals: &mut Vec<(u64, u64)>, number: u64) {
     // Most come in their order.
@@ -208,8 +208,6 @@ fn add(intervals: &mut Vec<(u64, u64)>, number: u64) {
 
 #[cfg(test)]
 mod tests {
-    use farm::Engine;
-
     use super::*;
 
     #[test]
@@ -275,43 +273,28 @@ mod tests {
         let mut plain = vec![1];
         plain.extend(uuid);
         plain.extend(5_u64.to_le_bytes());
-        assert_eq!(name(code::MYSQL, &plain), Some(format!("{UUID}:5")));
-        assert_eq!(name(code::MYSQL, &plain[..24]), None);
+        assert_eq!(name(code::GTID, &plain), Some(format!("{UUID}:5")));
+        assert_eq!(name(code::GTID, &plain[..24]), None);
         for number in [1, 63, 64, 9000, 1 << 40, i64::MAX as u64 - 1] {
             let data = event(uuid, number, "test_tag", &[8, 0, 10, 4]);
-            let told = name(code::MYSQL_TAGGED, &data);
+            let told = name(code::GTID_TAGGED, &data);
             assert_eq!(told, Some(format!("{UUID}:test_tag:{number}")));
             let position = format!("{UUID}:test_tag:1-{number}");
             let position = Position::parse(Engine::MySql, &position).expect("a position");
-            let gtid = Gtid::of_mysql(code::MYSQL_TAGGED, &data).expect("a GTID");
+            let gtid = Gtid::of_mysql(code::GTID_TAGGED, &data).expect("a GTID");
             assert!(gtid.is_in(&position));
+            assert_eq!(Gtid::parse(Engine::MySql, &gtid.to_string()), Some(gtid));
         }
         let data = event(uuid, 7, "t", &[]);
         for end in 0..data.len() {
-            assert_eq!(name(code::MYSQL_TAGGED, &data[..end]), None, "{end}");
+            assert_eq!(name(code::GTID_TAGGED, &data[..end]), None, "{end}");
         }
         let mut newer = data.clone();
         newer[2] = 12 << 1;
         assert_eq!(
-            name(code::MYSQL_TAGGED, &newer),
+            name(code::GTID_TAGGED, &newer),
             None,
             "a field that must be known"
-        );
-    }
-
-    #[test]
-    fn the_driver_is_given_each_source() {
-        let text = format!("{UUID}:1-5:7:a:1-3:b:9");
-        let position = Position::parse(Engine::MySql, &text).expect("a position");
-        let sids = sids(&position).expect("sets");
-        let sids: Vec<String> = sids.iter().map(Sid::to_string).collect();
-        assert_eq!(
-            sids,
-            [
-                format!("{UUID}:1-5:7"),
-                format!("{UUID}:a:1-3"),
-                format!("{UUID}:b:9"),
-            ]
         );
     }
 }

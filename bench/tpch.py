@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""What questions over shards cost: the 22 queries of TPC-H on a farm of three groups and on one server.
+
+Both have the same rows. On the farm orders lie with their lines and parts with their suppliers, customers
+by a key of their own, and suppliers, nations and regions are on every group. Contenders take turns within
+each round; the table shows medians, their ratio, and how many rows the farm moved. Answers are compared.
+
+Environment or flags: ROUNDS=3 SCALE=0.1 QUERIES=1,2,… HEDDLE=bin/heddle
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+
+import wire
+from entry import prepare, run
+from processes import ROOT, Failed, Farm, address_of
+from shard import command
+from tpch_rows import KEYS, REVENUE, TABLES, Rows
+
+GROUPS = 3
+SHARDED, ONE = "tpch", "one"
+MAP = "tpch"
+BATCH = 500
+TIMEOUT_S = 1800
+
+# What the table allows of the ratio: of the sums, and of one query.
+SUM_MAX, QUERY_MAX = 1.0, 3.0
+
+
+def queries():
+    """The texts, in order."""
+    with open(os.path.join(ROOT, "bench", "tpch.sql"), encoding="utf-8") as file:
+        lines = [line for line in file if not line.startswith("#")]
+    texts = "".join(lines).split(";\n")
+    return [text.strip() for text in texts if text.strip()]
+
+
+class Filler:
+    """Sends the same rows to the farm and to the one server, many at once."""
+
+    def __init__(self, clients):
+        self.clients = clients
+        self.waiting = {}
+
+    def add(self, table, row):
+        rows = self.waiting.setdefault(table, [])
+        rows.append(row)
+        if len(rows) >= BATCH:
+            self.flush(table)
+
+    def flush(self, table):
+        rows = self.waiting.pop(table, [])
+        if rows:
+            for client in self.clients:
+                client.query(f"INSERT INTO {table} VALUES {', '.join(rows)}")
+
+    def finish(self):
+        for table in list(self.waiting):
+            self.flush(table)
+
+
+def fill(clients, scale):
+    rows, filler = Rows(scale), Filler(clients)
+    for table in ("region", "nation", "supplier", "part", "partsupp", "customer"):
+        for row in getattr(rows, table)():
+            filler.add(table, row)
+    for order, lines in rows.orders_and_lines():
+        filler.add("orders", order)
+        for line in lines:
+            filler.add("lineitem", line)
+    filler.finish()
+
+
+def set_up(farm, one_address, home, shards, scale):
+    """Makes the tables on both and fills them."""
+    command(farm, "sharding", "create_definition", "SLOTS", home, MAP)
+    command(farm, "sharding", "add_shard", MAP, ",".join(shards), "ENABLED")
+    with (wire.Connection(farm.address, timeout_s=TIMEOUT_S) as client,
+          wire.Connection(one_address, timeout_s=TIMEOUT_S) as one):
+        client.query(f"CREATE DATABASE {SHARDED}")
+        client.query(f"USE {SHARDED}")
+        # The one server's tables are no part of the farm's maps.
+        client.query(f"CREATE DATABASE {ONE}")
+        one.query(f"USE {ONE}")
+        for table, columns in TABLES.items():
+            one.query(f"CREATE TABLE {table} ({columns})")
+            client.query(f"CREATE TABLE {table} ({columns})")
+            if table in KEYS:
+                command(farm, "sharding", "add_table", MAP, f"{SHARDED}.{table}", KEYS[table])
+            else:
+                command(farm, "sharding", "add_global_table", MAP, f"{SHARDED}.{table}")
+        for connection in (one, client):
+            connection.query(REVENUE)
+        fill([one, client], scale)
+        for table in TABLES:
+            one.query(f"ANALYZE TABLE {table}")
+            found = [int(it.value(f"SELECT COUNT(*) FROM {table}")) for it in (one, client)]
+            if found[0] != found[1]:
+                raise Failed(f"{table} has {found[0]} rows on one server and {found[1]} on the farm")
+    for server in farm.servers():
+        with wire.Connection(address_of(server), timeout_s=TIMEOUT_S) as straight:
+            for table in TABLES:
+                straight.query(f"ANALYZE TABLE {SHARDED}.{table}")
+
+
+def moved(client):
+    """The rows that the farm has gathered so far."""
+    return next(int(row[1]) for row in client.query("HEDDLE STATUS") if row[0] == "gathered_rows")
+
+
+def ask(connection, text):
+    begun_s = time.monotonic()
+    rows = connection.query(text)
+    return time.monotonic() - begun_s, rows
+
+
+def measure(farm, one_address, chosen, rounds):
+    """Of each query the seconds on one server and on the farm, and the rows that were moved."""
+    samples = {number: [] for number, _ in chosen}
+    with (wire.Connection(farm.address, SHARDED, timeout_s=TIMEOUT_S) as client,
+          wire.Connection(one_address, ONE, timeout_s=TIMEOUT_S) as one):
+        for _ in range(rounds):
+            for number, text in chosen:
+                one_s, expected = ask(one, text)
+                before = moved(client)
+                farm_s, found = ask(client, text)
+                if found != expected:
+                    raise Failed(f"query {number} is answered otherwise over shards")
+                samples[number].append((one_s, farm_s, moved(client) - before))
+    return samples
+
+
+def report(samples):
+    """Prints the table; true when everything is within its bounds."""
+    print("| query | one server | farm | ratio | rows moved |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    sums, worst = [0.0, 0.0], 0.0
+    for number, taken in samples.items():
+        one_s, farm_s, rows = (statistics.median(it[at] for it in taken) for at in range(3))
+        sums = [sums[0] + one_s, sums[1] + farm_s]
+        worst = max(worst, farm_s / one_s)
+        print(f"| {number} | {one_s * 1000:.0f} ms | {farm_s * 1000:.0f} ms | ×{farm_s / one_s:.2f} | {rows:,.0f} |")
+    ratio = sums[1] / sums[0]
+    print(f"| sum | {sums[0]:.2f} s | {sums[1]:.2f} s | ×{ratio:.2f}, at most ×{SUM_MAX} | |")
+    print()
+    met = ratio <= SUM_MAX and worst <= QUERY_MAX
+    print("All bounds hold." if met else f"NOT all bounds hold: one query takes ×{worst:.2f}, at most ×{QUERY_MAX}.")
+    return met
+
+
+def bench(options):
+    asked = {int(number) for number in options.queries.split(",") if number}
+    chosen = [(number, text) for number, text in enumerate(queries(), 1) if not asked or number in asked]
+    with Farm(options.heddle, 0, ["--groups", str(GROUPS)]) as farm:
+        # The one server is the first group's, with tables of its own.
+        servers = {server["group"]: address_of(server) for server in farm.servers()}
+        groups = sorted(servers)
+        home = groups[0]
+        for address in servers.values():
+            with wire.Connection(address) as connection:
+                version = connection.value("SELECT VERSION()")
+                connection.query("SET GLOBAL sync_binlog = 0")
+                connection.query("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+        print(f"# bench-tpch: scale factor {options.scale}, {GROUPS} groups, {options.rounds} rounds\n")
+        print(f"- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
+              f"{os.getloadavg()[0]:.1f}; all servers and the client are on it")
+        print(f"- {GROUPS} groups of one server, {version}; the one server is the first group's, asked straight\n")
+        set_up(farm, servers[home], home, groups, options.scale)
+        return report(measure(farm, servers[home], chosen, options.rounds))
+
+
+def main():
+    env = os.environ.get
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=int(env("ROUNDS", "3")))
+    parser.add_argument("--scale", type=float, default=float(env("SCALE", "0.1")))
+    parser.add_argument("--queries", default=env("QUERIES", ""), help="numbers with commas; all without")
+    parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
+    options = parser.parse_args()
+    prepare("bench-tpch", options)
+    sys.exit(0 if run("bench-tpch", bench, options) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+//! Kinds of events as the servers number them.
+
+pub const QUERY: u8 = 2;
+pub const ROTATE: u8 = 4;
+pub const FORMAT: u8 = 15;
+pub const XID: u8 = 16;
+pub const TABLE_MAP: u8 = 19;
+pub const INCIDENT: u8 = 26;
+pub const HEARTBEAT: [u8; 2] = [27, 41];
+/// The client's own text of the rows that follow, on MySQL.
+pub const ROWS_QUERY: u8 = 29;
+/// Begins a transaction of MySQL.
+pub const GTID: u8 = 33;
+pub const ANONYMOUS: u8 = 34;
+pub const XA_PREPARE: u8 = 38;
+/// Rows of which the log has only what changed in their JSON documents.
+pub const PARTIAL_UPDATE: u8 = 39;
+/// A whole transaction of MySQL, compressed (`binlog_transaction_compression`).
+pub const TRANSACTION_PAYLOAD: u8 = 40;
+/// From MySQL 8.3 on: begins a transaction with a tag.
+pub const GTID_TAGGED: u8 = 42;
+/// The client's own text of the rows that follow, on MariaDB.
+pub const ANNOTATE_ROWS: u8 = 160;
+pub const MARIADB_GTID: u8 = 162;
+pub const START_ENCRYPTION: u8 = 164;
+pub const QUERY_COMPRESSED: u8 = 165;
+
+/// Statements in parts: LOAD DATA, and values that a statement was run with.
+pub(crate) const LOADED: [u8; 4] = [8, 9, 17, 18];
+/// Each of the two versions of a row event.
+pub(crate) const WRITE: [u8; 2] = [23, 30];
+pub(crate) const UPDATE: [u8; 2] = [24, 31];
+pub(crate) const DELETE: [u8; 2] = [25, 32];
+/// Row events that MariaDB has compressed: those of version 1, then those of version 2.
+pub(crate) const COMPRESSED_ROWS: [u8; 6] = [166, 167, 168, 169, 170, 171];

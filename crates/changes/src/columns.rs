@@ -1,0 +1,59 @@
+//! Columns as people name their types.
+
+use crate::cell::char_bytes;
+use crate::charset::{Charset, charset_of};
+use crate::table::{Column, code};
+
+impl Column {
+    /// The character set of a text or of labels; `None` for other columns, and where the server does not say it.
+    pub fn charset(&self) -> Option<Charset> {
+        charset_of(self.collation?)
+    }
+
+    /// The type in the server's words, without its size: `varchar`, `blob`. What the log does not tell
+    /// apart is told as what it is stored as: JSON of MariaDB is `longtext`, its INET6 and UUID are `binary`.
+    pub fn type_name(&self) -> &'static str {
+        let is_binary = self.charset() == Some(Charset::Binary);
+        let either = |text, binary| if is_binary { binary } else { text };
+        match self.code {
+            code::TINY => "tinyint",
+            code::SHORT => "smallint",
+            code::INT24 => "mediumint",
+            code::LONG => "int",
+            code::LONGLONG => "bigint",
+            code::FLOAT => "float",
+            code::DOUBLE => "double",
+            code::DECIMAL => "decimal",
+            code::DATE | code::NEWDATE => "date",
+            code::TIME | code::TIME2 => "time",
+            code::DATETIME | code::DATETIME2 => "datetime",
+            code::TIMESTAMP | code::TIMESTAMP2 => "timestamp",
+            code::YEAR => "year",
+            code::BIT => "bit",
+            code::ENUM => "enum",
+            code::SET => "set",
+            code::JSON => "json",
+            code::GEOMETRY => "geometry",
+            code::VECTOR => "vector",
+            code::STRING => either("char", "binary"),
+            code::VARCHAR | code::VAR_STRING | code::VARCHAR_COMPRESSED => {
+                either("varchar", "varbinary")
+            }
+            _ => match self.metadata & 0xFF {
+                1 => either("tinytext", "tinyblob"),
+                2 => either("text", "blob"),
+                3 => either("mediumtext", "mediumblob"),
+                _ => either("longtext", "longblob"),
+            },
+        }
+    }
+
+    /// The bytes that a BINARY has, whose zeros at the end MariaDB does not log; 0 for other columns.
+    pub(crate) fn padded_bytes(&self) -> usize {
+        let is_binary = self.charset() == Some(Charset::Binary);
+        match self.code == code::STRING && is_binary {
+            true => usize::from(char_bytes(self.metadata & 0xFF, self.metadata >> 8)),
+            false => 0,
+        }
+    }
+}

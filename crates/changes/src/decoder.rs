@@ -1,0 +1,370 @@
+//! One server's binlog, event by event: transactions with the rows that they changed.
+//!
+//! What is told is in the order in which the server committed it. A transaction that was begun counts only
+//! when its end was told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use farm::{Engine, Position};
+
+use crate::code;
+use crate::event::{End, Event, Statement, Xid};
+use crate::gtid::Gtid;
+use crate::rows::{Rows, are_rows, inflated, table_id};
+use crate::table::{Bytes, Table, table};
+
+/// Table maps that are kept: those of one statement, which joins no more tables than this.
+const TABLES_MAX: usize = 256;
+
+/// An event as it stands in a binlog, without its header and its checksum.
+#[derive(Clone, Copy, Debug)]
+pub struct RawEvent<'a> {
+    /// One of [`code`].
+    pub kind: u8,
+    /// The server that logged it first.
+    pub server_id: u32,
+    /// When the statement began, by its server's clock; seconds since 1970.
+    pub time_s: u32,
+    /// Where the next event begins in the file; 0 where the server does not say it.
+    pub end: u32,
+    pub data: &'a [u8],
+}
+
+/// Why an event cannot be told. The decoder is of no more use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("it has lost events itself, as it says in its binlog")]
+    Incident,
+}
+
+/// Follows one binlog.
+pub struct Decoder {
+    engine: Engine,
+    /// All transactions whose end was told.
+    position: Position,
+    /// The transaction that has begun.
+    open: Option<Open>,
+    tables: HashMap<u64, Arc<Table>>,
+    /// The file that events come from, and where the last one ended.
+    place: (String, u64),
+    time_s: u32,
+}
+
+/// What is known of a transaction when it begins.
+struct Open {
+    gtid: Gtid,
+    /// It is one statement, which has no end of its own.
+    standalone: bool,
+    /// That statement has been told.
+    told: bool,
+}
+
+impl Decoder {
+    /// For the events behind this position.
+    pub fn new(engine: Engine, from: Position) -> Decoder {
+        Decoder {
+            engine,
+            position: from,
+            open: None,
+            tables: HashMap::new(),
+            place: (String::new(), 0),
+            time_s: 0,
+        }
+    }
+
+    /// All transactions whose end was told: where to go on, here or elsewhere.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The file from which events come, and where in it the last one ended; a server may not say it of
+    /// events within a transaction.
+    pub fn place(&self) -> (&str, u64) {
+        (&self.place.0, self.place.1)
+    }
+
+    /// When the last event was logged, by its server's clock; seconds since 1970.
+    pub fn time_s(&self) -> u32 {
+        self.time_s
+    }
+
+    /// The end of a transaction that has no event of its own. To be asked before the next event is taken.
+    pub fn due(&mut self) -> Option<Event> {
+        match self.open.as_ref().is_some_and(|open| open.told) {
+            true => self.end(End::Commit),
+            false => None,
+        }
+    }
+
+    /// What an event tells, if it does.
+    ///
+    /// # Errors
+    /// It cannot be read, or the server says that events are missing.
+    pub fn take(&mut self, raw: RawEvent<'_>) -> Result<Option<Event>, Trouble> {
+        let RawEvent { kind, data, .. } = raw;
+        if raw.end > 0 && !code::HEARTBEAT.contains(&kind) && kind != code::ROTATE {
+            self.place.1 = u64::from(raw.end);
+        }
+        if raw.time_s > 0 {
+            self.time_s = raw.time_s;
+        }
+        let short = || unread(&format!("an event of kind {kind} that ends too early"));
+        Ok(match kind {
+            kind if code::HEARTBEAT.contains(&kind) => Some(Event::Alive),
+            code::ROTATE => {
+                self.rotate(data);
+                None
+            }
+            code::FORMAT => {
+                self.tables.clear();
+                None
+            }
+            code::MARIADB_GTID if self.engine == Engine::MariaDb => {
+                let open = mariadb_begin(raw.server_id, data).ok_or_else(short)?;
+                Some(self.begin(open))
+            }
+            code::GTID | code::GTID_TAGGED => {
+                let open = mysql_begin(kind, data).ok_or_else(short)?;
+                Some(self.begin(open))
+            }
+            code::ANONYMOUS => {
+                return Err(unread("a transaction without a GTID; set gtid_mode=ON"));
+            }
+            code::TABLE_MAP => {
+                let (id, table) = table(data, self.engine).map_err(Trouble::Unreadable)?;
+                if self.tables.len() >= TABLES_MAX {
+                    self.tables.clear();
+                }
+                self.tables.insert(id, Arc::new(table));
+                None
+            }
+            kind if are_rows(kind) => self.rows(kind, data)?,
+            code::QUERY => self.query(data)?,
+            code::QUERY_COMPRESSED => {
+                let whole = query_inflated(data).ok_or_else(short)?;
+                self.query(&whole)?
+            }
+            code::ROWS_QUERY => Some(Event::Source(data.get(1..).unwrap_or_default().to_vec())),
+            code::ANNOTATE_ROWS if self.engine == Engine::MariaDb => {
+                Some(Event::Source(data.to_vec()))
+            }
+            code::XID => self.end(End::Commit),
+            code::XA_PREPARE => {
+                let (one_phase, xid) = prepared(data).ok_or_else(short)?;
+                self.end(match one_phase {
+                    true => End::Commit,
+                    false => End::Prepared(xid),
+                })
+            }
+            kind if code::LOADED.contains(&kind) => self.statement("", b"LOAD DATA"),
+            code::INCIDENT => return Err(Trouble::Incident),
+            _ => None,
+        })
+    }
+
+    fn rotate(&mut self, data: &[u8]) {
+        /// Of the number in a file's name.
+        const DIGITS: usize = 6;
+        let mut name = data.get(8..).unwrap_or_default();
+        // Before the server has said that there are checksums, four bytes of one stand behind the name.
+        if let Some(dot) = name.iter().rposition(|&byte| byte == b'.') {
+            name = &name[..name.len().min(dot + 1 + DIGITS)];
+        }
+        self.place = (String::from_utf8_lossy(name).into_owned(), 4);
+    }
+
+    fn begin(&mut self, open: Open) -> Event {
+        let gtid = open.gtid.clone();
+        self.open = Some(open);
+        Event::Begin(gtid)
+    }
+
+    /// The open transaction is over. What no GTID began is none.
+    fn end(&mut self, end: End) -> Option<Event> {
+        let open = self.open.take()?;
+        open.gtid.add_to(&mut self.position);
+        Some(Event::End(end))
+    }
+
+    fn rows(&mut self, kind: u8, data: &[u8]) -> Result<Option<Event>, Trouble> {
+        /// Ends a statement that had no rows to tell.
+        const NO_TABLE: u64 = 0xFF_FFFF;
+        let id = table_id(data).ok_or_else(|| unread("rows of no table"))?;
+        let Some(table) = self.tables.get(&id) else {
+            return match id {
+                NO_TABLE => Ok(None),
+                _ => Err(unread("rows without a table map")),
+            };
+        };
+        let rows = Rows::of(kind, data, table.clone());
+        let rows = rows.ok_or_else(|| unread("rows that do not fit their table map"))?;
+        Ok(Some(Event::Rows(rows)))
+    }
+
+    fn query(&mut self, data: &[u8]) -> Result<Option<Event>, Trouble> {
+        let short = || unread("a statement that ends too early");
+        let text = query_of(data).ok_or_else(short)?;
+        let database = query_database(data).ok_or_else(short)?;
+        let Some(open) = &mut self.open else {
+            return Ok(None);
+        };
+        if let Some(end) = branch_end(text) {
+            return Ok(self.end(end));
+        }
+        match text {
+            b"BEGIN" => {
+                open.standalone = false;
+                return Ok(None);
+            }
+            b"COMMIT" => return Ok(self.end(End::Commit)),
+            b"ROLLBACK" => return Ok(self.end(End::RolledBack)),
+            text if text.starts_with(b"XA START ") => {
+                open.standalone = false;
+                return Ok(None);
+            }
+            text if text.starts_with(b"XA END ") => return Ok(None),
+            text if text.starts_with(b"SAVEPOINT ") => return Ok(None),
+            _ => {}
+        }
+        Ok(self.statement(&database, text))
+    }
+
+    fn statement(&mut self, database: &str, text: &[u8]) -> Option<Event> {
+        let open = self.open.as_mut()?;
+        open.told = open.standalone;
+        Some(Event::Statement(Statement {
+            database: database.to_owned(),
+            text: text.to_owned(),
+        }))
+    }
+}
+
+fn unread(what: &str) -> Trouble {
+    Trouble::Unreadable(what.to_owned())
+}
+
+fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
+    const STANDALONE: u64 = 1;
+    let mut rest = Bytes(data);
+    let sequence = rest.number(8)?;
+    let domain = u32::try_from(rest.number(4)?).ok()?;
+    let flags = rest.number(1)?;
+    Some(Open {
+        gtid: Gtid::MariaDb {
+            domain,
+            server_id,
+            sequence,
+        },
+        standalone: flags & STANDALONE != 0,
+        told: false,
+    })
+}
+
+fn mysql_begin(kind: u8, data: &[u8]) -> Option<Open> {
+    Some(Open {
+        gtid: Gtid::of_mysql(kind, data)?,
+        // Until a BEGIN comes.
+        standalone: true,
+        told: false,
+    })
+}
+
+/// The branch that is prepared, and whether it is committed at once.
+fn prepared(data: &[u8]) -> Option<(bool, Xid)> {
+    let mut rest = Bytes(data);
+    let one_phase = rest.number(1)? != 0;
+    let format = rest.number(4)? as u32 as i32;
+    let transaction = usize::try_from(rest.number(4)?).ok()?;
+    let branch = usize::try_from(rest.number(4)?).ok()?;
+    let xid = Xid {
+        format,
+        transaction: rest.take(transaction)?.to_vec(),
+        branch: rest.take(branch)?.to_vec(),
+    };
+    Some((one_phase, xid))
+}
+
+/// What `XA COMMIT X'..',X'..',1` and its like say.
+fn branch_end(text: &[u8]) -> Option<End> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (xid, commits) = match text.strip_prefix("XA COMMIT ") {
+        Some(xid) => (xid, true),
+        None => (text.strip_prefix("XA ROLLBACK ")?, false),
+    };
+    let mut parts = xid.trim_end_matches(" ONE PHASE").split(',').map(str::trim);
+    let mut name = || {
+        let hex = parts.next()?.strip_prefix("X'")?.strip_suffix('\'')?;
+        let pairs =
+            (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok());
+        pairs.collect::<Option<Vec<u8>>>()
+    };
+    let (transaction, branch) = (name()?, name()?);
+    let xid = Xid {
+        format: parts.next()?.parse().ok()?,
+        transaction,
+        branch,
+    };
+    Some(match commits {
+        true => End::BranchCommitted(xid),
+        false => End::BranchRolledBack(xid),
+    })
+}
+
+/// The session's database of a query event.
+fn query_database(data: &[u8]) -> Option<String> {
+    let bytes = usize::from(*data.get(8)?);
+    let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
+    let name = data.get(13 + variables..13 + variables + bytes)?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The text of a query event.
+pub fn query_of(data: &[u8]) -> Option<&[u8]> {
+    let database = usize::from(*data.get(8)?);
+    let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
+    data.get(13 + variables + database + 1..)
+}
+
+/// A query event whose text is not compressed any more.
+fn query_inflated(data: &[u8]) -> Option<Vec<u8>> {
+    let text = query_of(data)?;
+    let mut whole = data[..data.len() - text.len()].to_vec();
+    whole.extend(inflated(text)?);
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_end_by_statements() {
+        let xid = Xid {
+            format: 1,
+            transaction: b"ab".to_vec(),
+            branch: Vec::new(),
+        };
+        let committed = branch_end(b"XA COMMIT X'6162',X'',1");
+        assert_eq!(committed, Some(End::BranchCommitted(xid.clone())));
+        let undone = branch_end(b"XA ROLLBACK X'6162',X'',1");
+        assert_eq!(undone, Some(End::BranchRolledBack(xid.clone())));
+        assert_eq!(branch_end(b"XA COMMIT 'ab'"), None);
+        let mut event = vec![0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+        event.extend(b"ab");
+        assert_eq!(prepared(&event), Some((false, xid)));
+        assert_eq!(prepared(&event[..14]), None);
+    }
+
+    #[test]
+    fn transactions_have_names() {
+        let mut data = 77_u64.to_le_bytes().to_vec();
+        data.extend(3_u32.to_le_bytes());
+        data.push(1);
+        let open = mariadb_begin(9, &data).expect("a GTID");
+        assert_eq!(open.gtid.to_string(), "3-9-77");
+        assert!(open.standalone && mariadb_begin(9, &data[..12]).is_none());
+    }
+}

@@ -1,0 +1,42 @@
+//! What a binlog says, of MariaDB and of MySQL: events as transactions with the rows that they changed, and
+//! the lines by which the change stream tells of them.
+//!
+//! Job: raw events become [`Event`]s ([`Decoder`]), events become transactions whose changes count
+//! ([`Transactions`]), and these become lines of JSON ([`Teller`]) with a [`Token`] at which a reader goes on.
+//!
+//! Invariants: no byte of an event can make this crate panic, loop or keep more than the event holds; what cannot be read
+//! is an error with its reason, never a wrong value; a transaction is told as a whole and in the order of the
+//! binlog.
+//!
+//! Must not know: connections, which server is read, who wants the lines.
+
+mod cell;
+mod charset;
+pub mod code;
+mod columns;
+mod decoder;
+mod event;
+mod file;
+mod gtid;
+mod json;
+mod jsonb;
+mod rows;
+mod single_bytes;
+pub mod sql;
+mod table;
+mod teller;
+mod token;
+mod transactions;
+
+pub use cell::Cell;
+pub use charset::{Charset, charset_of};
+pub use decoder::{Decoder, RawEvent, Trouble, query_of};
+pub use event::{End, Event, Statement, Xid, is_harmless};
+pub use file::{LogFile, NoLogFile};
+pub use gtid::Gtid;
+pub use json::{image, value};
+pub use rows::{Change, Image, Kind, Rows};
+pub use table::{Column, Table};
+pub use teller::{Teller, Told, Wanted};
+pub use token::{Place, Reached, Token};
+pub use transactions::{Ended, Part, Parts, Transactions, UnknownBranch};

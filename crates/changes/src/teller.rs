@@ -1,0 +1,496 @@
+//! Transactions as lines of JSON: what the change stream says, without the tokens.
+//!
+//! A change's number in its transaction counts all changes, wanted or not, so that a token holds for every filter. A
+//! transaction of which nothing is wanted has no line.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use farm::dist_txn::{Branch, GlobalId};
+
+use crate::cell::Cell;
+use crate::event::{Statement, Xid, is_harmless};
+use crate::gtid::Gtid;
+use crate::json;
+use crate::rows::{Change, Kind, Rows};
+use crate::table::Table;
+use crate::transactions::Part;
+
+/// Where Heddle keeps what it needs itself; nobody is told of it.
+const OWN_DATABASE: &str = "heddle";
+
+/// Its table of decisions about transactions over several groups.
+const DECISIONS: &str = "mark";
+
+/// Which changes somebody wants: those of any of the databases, and of any of the tables, where some are named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub databases: Vec<String>,
+    /// `TABLE` or `DATABASE.TABLE`.
+    pub tables: Vec<String>,
+}
+
+impl Wanted {
+    /// Whether changes of this table are wanted.
+    pub fn has(&self, database: &str, table: &str) -> bool {
+        let in_database =
+            self.databases.is_empty() || self.databases.iter().any(|it| it == database);
+        let named = |it: &String| match it.split_once('.') {
+            Some((of, name)) => of == database && name == table,
+            None => it == table,
+        };
+        let is_table = self.tables.is_empty() || self.tables.iter().any(named);
+        in_database && is_table && database != OWN_DATABASE
+    }
+}
+
+/// One line, without its token and its braces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub line: String,
+    /// So many changes of the transaction are told with it; `None` when that is the whole transaction.
+    pub index: Option<u32>,
+}
+
+/// Tells the transactions of one group.
+pub struct Teller {
+    group: String,
+    wanted: Wanted,
+    /// Definitions that were told.
+    described: HashMap<(String, String), Arc<Table>>,
+    current: Current,
+}
+
+/// The transaction that is being told.
+#[derive(Default)]
+struct Current {
+    gtid: String,
+    time_s: u32,
+    /// Of a transaction over several groups, or a client's own XA transaction.
+    xid: Option<String>,
+    /// Changes so far.
+    index: u32,
+    /// So many of them were told before.
+    skip: u32,
+    begun: bool,
+    /// Wanted rows, those among them that were told before.
+    rows: u64,
+    /// The client's text of the rows that come, until it was told.
+    source: Option<String>,
+}
+
+impl Teller {
+    /// For the lines of this group.
+    pub fn new(group: &str, wanted: Wanted) -> Teller {
+        Teller {
+            group: group.to_owned(),
+            wanted,
+            described: HashMap::new(),
+            current: Current::default(),
+        }
+    }
+
+    /// A transaction begins, of which so many changes were told before; `None` when not even its beginning
+    /// was.
+    pub fn begin(&mut self, gtid: &Gtid, time_s: u32, xid: Option<&Xid>, told: Option<u32>) {
+        self.current = Current {
+            gtid: gtid.to_string(),
+            time_s,
+            xid: xid.map(name),
+            skip: told.unwrap_or(0),
+            begun: told.is_some(),
+            ..Current::default()
+        };
+    }
+
+    /// Appends the lines of a part.
+    ///
+    /// # Errors
+    /// The log does not say what the rows are; the text says why, and how to mend it.
+    pub fn part(&mut self, part: &Part, out: &mut Vec<Told>) -> Result<(), String> {
+        match part {
+            Part::Source(text) => {
+                self.current.source = Some(String::from_utf8_lossy(text).into_owned());
+            }
+            Part::Rows(rows) if rows.table.database == OWN_DATABASE => self.own_rows(rows)?,
+            Part::Rows(rows) => self.rows(rows, out)?,
+            Part::Statement(statement) => self.statement(statement, out),
+        }
+        Ok(())
+    }
+
+    /// The transaction is over. `None` when nothing of it was told.
+    pub fn end(&mut self) -> Option<Told> {
+        let current = std::mem::take(&mut self.current);
+        if !current.begun {
+            return None;
+        }
+        let mut line = self.head("commit", &current);
+        line.push_str(&format!(",\"rows\":{}", current.rows));
+        Some(Told { line, index: None })
+    }
+
+    /// What all lines of a transaction have.
+    fn head(&self, event: &str, of: &Current) -> String {
+        let mut line = format!("\"event\":\"{event}\",\"group\":");
+        json::text(&self.group, &mut line);
+        line.push_str(&format!(",\"gtid\":\"{}\",\"time\":{}", of.gtid, of.time_s));
+        if let Some(xid) = &of.xid {
+            line.push_str(",\"xid\":");
+            json::text(xid, &mut line);
+        }
+        line
+    }
+
+    /// Tells that the transaction has begun, if it was not told.
+    fn ensure_begun(&mut self, index: u32, out: &mut Vec<Told>) {
+        if !std::mem::replace(&mut self.current.begun, true) {
+            let line = self.head("begin", &self.current);
+            out.push(Told {
+                line,
+                index: Some(index),
+            });
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement, out: &mut Vec<Told>) {
+        let before = self.current.index;
+        self.current.index += 1;
+        let is_hidden = is_harmless(&statement.text) || statement.database == OWN_DATABASE;
+        if self.current.index <= self.current.skip || is_hidden {
+            return;
+        }
+        self.ensure_begun(before, out);
+        let event = match defines(&statement.text) {
+            true => "ddl",
+            false => "statement",
+        };
+        let mut line = self.head(event, &self.current);
+        line.push_str(",\"database\":");
+        json::text(&statement.database, &mut line);
+        line.push_str(",\"sql\":");
+        json::text(&String::from_utf8_lossy(&statement.text), &mut line);
+        out.push(Told {
+            line,
+            index: Some(self.current.index),
+        });
+    }
+
+    /// Rows of Heddle's own are not told, but a decision names the transaction.
+    fn own_rows(&mut self, rows: &Rows) -> Result<(), String> {
+        for change in rows.changes() {
+            let change = change?;
+            self.current.index += 1;
+            if rows.table.name == DECISIONS && rows.kind == Kind::Insert {
+                let id = change.after.as_ref().and_then(|image| image.first());
+                if let Some(Some(Cell::Bytes(bytes))) = id
+                    && let Some(id) = GlobalId::decode(bytes)
+                {
+                    self.current.xid = Some(id.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &Rows, out: &mut Vec<Told>) -> Result<(), String> {
+        let table = &rows.table;
+        let is_wanted = self.wanted.has(&table.database, &table.name);
+        let is_named = table.columns.iter().all(|column| column.name.is_some());
+        for change in rows.changes() {
+            let change = change?;
+            let before = self.current.index;
+            self.current.index += 1;
+            if !is_wanted {
+                continue;
+            }
+            self.current.rows += 1;
+            if self.current.index <= self.current.skip {
+                continue;
+            }
+            if !is_named {
+                return Err(format!(
+                    "the binlog does not name the columns of {}.{}; set binlog_row_metadata=FULL in the \
+                     configuration of every server of the group, and begin anew, without a token",
+                    table.database, table.name
+                ));
+            }
+            self.ensure_begun(before, out);
+            self.describe(table, before, out);
+            let line = self.row(rows, &change);
+            out.push(Told {
+                line,
+                index: Some(self.current.index),
+            });
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, rows: &Rows, change: &Change<'_>) -> String {
+        let table = &rows.table;
+        let mut line = self.head("row", &self.current);
+        of_table(table, &mut line);
+        line.push_str(match rows.kind {
+            Kind::Insert => ",\"kind\":\"insert\",\"key\":",
+            Kind::Update => ",\"kind\":\"update\",\"key\":",
+            Kind::Delete => ",\"kind\":\"delete\",\"key\":",
+        });
+        // By what the row was found before the change.
+        let mut images = [&change.before, &change.after].into_iter().flatten();
+        if !images.any(|image| json::key(image, table, &mut line)) {
+            line.push_str("null");
+        }
+        for (name, image) in [("before", &change.before), ("after", &change.after)] {
+            line.push_str(&format!(",\"{name}\":"));
+            match image {
+                Some(image) => json::image(image, table, &mut line),
+                None => line.push_str("null"),
+            }
+        }
+        let images = [&change.before, &change.after].into_iter().flatten();
+        if images.flatten().any(Option::is_none) {
+            line.push_str(",\"partial\":true");
+        }
+        if let Some(sql) = self.current.source.take() {
+            line.push_str(",\"sql\":");
+            json::text(&sql, &mut line);
+        }
+        line
+    }
+
+    /// Tells the definition of a table, unless it was told and is still the same.
+    fn describe(&mut self, table: &Arc<Table>, index: u32, out: &mut Vec<Told>) {
+        let name = (table.database.clone(), table.name.clone());
+        let known = self.described.get(&name);
+        if known.is_some_and(|known| Arc::ptr_eq(known, table) || known == table) {
+            return;
+        }
+        self.described.insert(name, Arc::clone(table));
+        let mut line = self.head("columns", &self.current);
+        of_table(table, &mut line);
+        line.push_str(",\"columns\":[");
+        for (at, column) in table.columns.iter().enumerate() {
+            line.push_str(if at > 0 { ",{\"name\":" } else { "{\"name\":" });
+            json::text(&json::name(column, at), &mut line);
+            line.push_str(&format!(
+                ",\"type\":\"{}\",\"nullable\":{}",
+                column.type_name(),
+                column.nullable
+            ));
+            if column.unsigned == Some(true) {
+                line.push_str(",\"unsigned\":true");
+            }
+            if let Some(place) = table.key.iter().position(|&place| place == at) {
+                line.push_str(&format!(",\"key\":{}", place + 1));
+            }
+            if let Some(charset) = column.charset() {
+                line.push_str(&format!(",\"charset\":\"{}\"", charset.name()));
+            }
+            json::members(column, &mut line);
+            line.push('}');
+        }
+        line.push(']');
+        out.push(Told {
+            line,
+            index: Some(index),
+        });
+    }
+}
+
+fn of_table(table: &Table, line: &mut String) {
+    line.push_str(",\"database\":");
+    json::text(&table.database, line);
+    line.push_str(",\"table\":");
+    json::text(&table.name, line);
+}
+
+/// The id of a transaction over several groups, or an XA transaction's name as statements write it.
+fn name(xid: &Xid) -> String {
+    let format = u64::from(xid.format as u32);
+    match Branch::read(format, &xid.transaction, &xid.branch) {
+        Some(branch) => branch.id.to_string(),
+        None => {
+            let (transaction, branch) = (hex::encode(&xid.transaction), hex::encode(&xid.branch));
+            format!("X'{transaction}',X'{branch}',{}", xid.format)
+        }
+    }
+}
+
+/// Words with which statements begin that change rows; every other statement in a binlog defines something.
+const CHANGING: [&str; 6] = ["insert", "update", "delete", "replace", "load", "call"];
+
+/// It is DDL, or changes accounts.
+fn defines(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    let mut rest = text.trim_start();
+    // Not a comment that is part of the statement.
+    while rest.starts_with("/*") && !rest.starts_with("/*!") && !rest.starts_with("/*m!") {
+        rest = rest
+            .split_once("*/")
+            .map_or("", |(_, rest)| rest.trim_start());
+    }
+    let word = rest.split(|c: char| !c.is_ascii_alphabetic()).next();
+    !CHANGING.contains(&word.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use farm::Engine;
+
+    use super::*;
+    use crate::table::table;
+
+    /// A table map of `d.NAME (a INT, b VARCHAR(10))` with the key `a`, both columns named or not.
+    fn map(database: &str, name: &str, is_named: bool) -> Arc<Table> {
+        let mut data = vec![7, 0, 0, 0, 0, 0, 1, 0];
+        for part in [database, name] {
+            data.push(u8::try_from(part.len()).expect("short"));
+            data.extend(part.as_bytes());
+            data.push(0);
+        }
+        data.extend([2, 3, 15, 2, 10, 0, 0b10]);
+        if is_named {
+            data.extend([4, 4, 1, b'a', 1, b'b', 2, 1, 45, 8, 1, 0]);
+        }
+        Arc::new(table(&data, Engine::MySql).expect("a table map").1)
+    }
+
+    /// Inserts of `(1, 'x')` and `(2, NULL)`.
+    fn inserts(table: &Arc<Table>) -> Part {
+        let mut event = vec![7, 0, 0, 0, 0, 0, 1, 0, 2, 3];
+        event.extend([0b00, 1, 0, 0, 0, 1, b'x', 0b10, 2, 0, 0, 0]);
+        Part::Rows(Rows::of(23, &event, Arc::clone(table)).expect("inserts"))
+    }
+
+    fn wanted(databases: &[&str], tables: &[&str]) -> Wanted {
+        let own = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
+        Wanted {
+            databases: own(databases),
+            tables: own(tables),
+        }
+    }
+
+    /// The lines of one transaction, with the numbers of changes that are told with them.
+    fn told(
+        teller: &mut Teller,
+        before: Option<u32>,
+        parts: &[Part],
+    ) -> Vec<(String, Option<u32>)> {
+        let gtid = Gtid::parse(Engine::MariaDb, "0-1-5").expect("a GTID");
+        teller.begin(&gtid, 9, None, before);
+        let mut out = Vec::new();
+        for part in parts {
+            teller.part(part, &mut out).expect("it can be told");
+        }
+        out.extend(teller.end());
+        out.into_iter().map(|it| (it.line, it.index)).collect()
+    }
+
+    const HEAD: &str = r#""group":"g","gtid":"0-1-5","time":9"#;
+
+    #[test]
+    fn a_transaction_is_told_line_by_line() {
+        let mut teller = Teller::new("g", Wanted::default());
+        let table = map("d", "t", true);
+        let source = Part::Source(b"INSERT \"x\"".to_vec());
+        let lines = told(&mut teller, None, &[source.clone(), inserts(&table)]);
+        let expected = [
+            (format!(r#""event":"begin",{HEAD}"#), Some(0)),
+            (
+                format!(
+                    r#""event":"columns",{HEAD},"database":"d","table":"t","columns":[{{"name":"a","type":"int","nullable":false,"key":1}},{{"name":"b","type":"varchar","nullable":true,"charset":"utf8mb4"}}]"#
+                ),
+                Some(0),
+            ),
+            (
+                format!(
+                    r#""event":"row",{HEAD},"database":"d","table":"t","kind":"insert","key":{{"a":1}},"before":null,"after":{{"a":1,"b":"x"}},"sql":"INSERT \"x\"""#
+                ),
+                Some(1),
+            ),
+            (
+                format!(
+                    r#""event":"row",{HEAD},"database":"d","table":"t","kind":"insert","key":{{"a":2}},"before":null,"after":{{"a":2,"b":null}}"#
+                ),
+                Some(2),
+            ),
+            (format!(r#""event":"commit",{HEAD},"rows":2"#), None),
+        ];
+        assert_eq!(lines, expected);
+        // The definition is told once, and what was told before not again.
+        let again = told(&mut teller, Some(1), &[source, inserts(&table)]);
+        let (events, indexes): (Vec<_>, Vec<_>) = again.into_iter().unzip();
+        assert_eq!(indexes, [Some(2), None]);
+        assert!(
+            events[1].ends_with("\"rows\":2"),
+            "all of the transaction count"
+        );
+        assert!(events[0].contains(r#""key":{"a":2}"#), "{events:?}");
+        for line in events {
+            let line = format!("{{{line}}}");
+            serde_json::from_str::<serde_json::Value>(&line).expect("it is JSON");
+        }
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_counted_and_not_told() {
+        let parts = [
+            inserts(&map("d", "t", true)),
+            inserts(&map("heddle", "beat", true)),
+            inserts(&map("e", "t", true)),
+        ];
+        for (databases, tables, count) in [
+            (&[][..], &[][..], 4),
+            (&["d"], &[], 2),
+            (&["d", "e"], &["t"], 4),
+            (&[], &["e.t"], 2),
+            (&["d"], &["e.t"], 0),
+            (&["heddle"], &[], 0),
+        ] {
+            let mut teller = Teller::new("g", wanted(databases, tables));
+            let lines = told(&mut teller, None, &parts);
+            let rows = lines.iter().filter(|it| it.0.contains("\"row\""));
+            assert_eq!(rows.count(), count, "{databases:?} {tables:?}");
+            assert_eq!(lines.is_empty(), count == 0, "{lines:?}");
+        }
+        let mut teller = Teller::new("g", wanted(&["e"], &[]));
+        let lines = told(&mut teller, None, &parts);
+        assert_eq!(lines[2].1, Some(5), "all changes count");
+    }
+
+    #[test]
+    fn rows_without_names_are_an_error_that_says_what_to_set() {
+        let mut teller = Teller::new("g", wanted(&["d"], &[]));
+        let gtid = Gtid::parse(Engine::MariaDb, "0-1-5").expect("a GTID");
+        teller.begin(&gtid, 9, None, None);
+        let mut out = Vec::new();
+        let unwanted = inserts(&map("e", "t", false));
+        assert_eq!(teller.part(&unwanted, &mut out), Ok(()));
+        let error = teller.part(&inserts(&map("d", "t", false)), &mut out);
+        assert!(error.is_err_and(|it| it.contains("binlog_row_metadata=FULL")));
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn statements_are_definitions_or_changes_without_rows() {
+        assert!(defines(b"CREATE TABLE t (a INT)") && defines(b"/* x */ alter table t"));
+        assert!(defines(b"/*!40000 ALTER TABLE t */") && defines(b"GRANT x TO y"));
+        assert!(!defines(b"/*heddle:1-2*/ INSERT INTO t VALUES (1)"));
+        assert!(!defines(b"LOAD DATA") && !defines(b"update t set a=1"));
+        let mut teller = Teller::new("g", wanted(&["d"], &[]));
+        let of = |database: &str, text: &str| {
+            Part::Statement(Statement {
+                database: database.to_owned(),
+                text: text.as_bytes().to_vec(),
+            })
+        };
+        let lines = told(
+            &mut teller,
+            None,
+            &[of("x", "DROP TABLE d.t"), of("heddle", "DROP TABLE a")],
+        );
+        let text = format!(r#""event":"ddl",{HEAD},"database":"x","sql":"DROP TABLE d.t""#);
+        assert_eq!(lines[1], (text, Some(1)));
+        assert_eq!(lines.len(), 3);
+    }
+}

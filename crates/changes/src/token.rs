@@ -1,0 +1,234 @@
+//! Where a reader of the change stream goes on: for each group what it was told, to the single change.
+//!
+//! A token is a text in the alphabet of URLs. Inside it is, encoded, `1;FARM` and for each group
+//! `;GROUP@TIMELINE=TOLD/FROM/OPEN/COUNT`: the position that was told whole, where the reading has to begin
+//! (empty where that is the same), and the transaction of which so many changes were told (empty and 0
+//! between transactions). `;.` is the end, so that a token that was cut is none.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use farm::token::{Token as Promises, TokenError};
+use farm::{Engine, Position, Snapshot};
+
+use crate::gtid::Gtid;
+
+/// Longer texts are no tokens.
+const BYTES_MAX: usize = 64 << 10;
+
+const VERSION: &str = "1";
+const END: &str = ".";
+
+/// How much of a group was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Every transaction that was told whole, or that there was nothing to tell of.
+    pub told: Position,
+    /// Where a reading begins that goes on, if that is before `told`.
+    pub from: Option<Position>,
+    /// The transaction of which so many changes were told.
+    pub open: Option<(Gtid, u32)>,
+}
+
+/// A group's part of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub group: String,
+    pub timeline: u32,
+    pub reached: Reached,
+}
+
+/// What a reader of several groups was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub farm: String,
+    pub places: Vec<Place>,
+}
+
+impl Token {
+    /// Reads a token for this farm.
+    ///
+    /// # Errors
+    /// It is none, it is another farm's, or what it says was told has been lost since.
+    pub fn parse(text: &str, snapshot: &Snapshot) -> Result<Token, TokenError> {
+        let malformed = TokenError::Malformed;
+        if text.len() > BYTES_MAX {
+            return Err(malformed("it is too long"));
+        }
+        let bytes = BASE64.decode(text.trim());
+        let bytes =
+            bytes.map_err(|_| malformed("it has other characters than those of a token"))?;
+        let inner = String::from_utf8(bytes).map_err(|_| malformed("it is no text"))?;
+        let mut parts = inner.split(';');
+        if parts.next() != Some(VERSION) {
+            return Err(malformed("it is of another version"));
+        }
+        let farm = parts.next().ok_or(malformed("it names no farm"))?;
+        if parts.next_back() != Some(END) {
+            return Err(malformed("its end is missing"));
+        }
+        let places = parts.map(|part| place(farm, part, snapshot));
+        let token = Token {
+            farm: farm.to_owned(),
+            places: places.collect::<Result<_, _>>()?,
+        };
+        match token.places.is_empty() && farm != &*snapshot.farm_id {
+            true => Err(TokenError::OtherFarm(farm.chars().take(64).collect())),
+            false => Ok(token),
+        }
+    }
+}
+
+fn place(farm: &str, part: &str, snapshot: &Snapshot) -> Result<Place, TokenError> {
+    let malformed = TokenError::Malformed("a group's part is none");
+    let (name, reached) = part.rsplit_once('=').ok_or(malformed.clone())?;
+    let pieces: Vec<&str> = reached.split('/').collect();
+    let [told, from, open, count] = pieces[..] else {
+        return Err(malformed);
+    };
+    // Whether the group still has it is asked of the tokens that sessions have.
+    let promised = Promises::parse(&format!("1;{farm};{name}={told}"), snapshot)?;
+    let promise = promised
+        .groups
+        .into_iter()
+        .next()
+        .ok_or(malformed.clone())?;
+    let engine = match promise.position {
+        Position::MariaDb(_) => Engine::MariaDb,
+        Position::MySql(_) => Engine::MySql,
+    };
+    let from = match from {
+        "" => None,
+        from => Some(Position::parse(engine, from).ok_or(malformed.clone())?),
+    };
+    let open = match open {
+        "" => None,
+        open => {
+            let gtid = Gtid::parse(engine, open).ok_or(malformed.clone())?;
+            Some((gtid, count.parse().map_err(|_| malformed)?))
+        }
+    };
+    Ok(Place {
+        group: promise.group,
+        timeline: promise.timeline,
+        reached: Reached {
+            told: promise.position,
+            from,
+            open,
+        },
+    })
+}
+
+/// As [`Token::parse`] reads it.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut inner = format!("{VERSION};{}", self.farm);
+        for place in &self.places {
+            let Reached { told, from, open } = &place.reached;
+            let from = from.as_ref().map(Position::to_string).unwrap_or_default();
+            let (open, count) = match open {
+                Some((gtid, count)) => (gtid.to_string(), *count),
+                None => (String::new(), 0),
+            };
+            let (group, timeline) = (&place.group, place.timeline);
+            inner.push_str(&format!(";{group}@{timeline}={told}/{from}/{open}/{count}"));
+        }
+        inner.push_str(&format!(";{END}"));
+        f.write_str(&BASE64.encode(inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use farm::{Group, Health, Mode, Server, ServerId, Status};
+
+    use super::*;
+
+    fn farm(forks: &[&str]) -> Snapshot {
+        let server = Server {
+            id: ServerId(1),
+            uuid: "u".into(),
+            name: "s".into(),
+            group: "g".into(),
+            host: "h".into(),
+            port: 1,
+            status: Status::Primary,
+            mode: Mode::ReadWrite,
+            weight: 1.0,
+            engine: Engine::MariaDb,
+            version: "10.11.6-MariaDB".into(),
+            health: Health::unknown(),
+            term: 0,
+            key: None,
+            fresh: Default::default(),
+        };
+        let fork = |text: &&str| Position::parse(Engine::MariaDb, text).expect("a position");
+        let group = Group {
+            name: "g".into(),
+            number: 0,
+            description: String::new(),
+            kind: Default::default(),
+            active: true,
+            paused: false,
+            forks: forks.iter().map(fork).collect(),
+            acks: Default::default(),
+            servers: vec![Arc::new(server)],
+        };
+        Snapshot {
+            groups: vec![Arc::new(group)],
+            ..Snapshot::empty("f", Instant::now())
+        }
+    }
+
+    fn token(from: Option<&str>, open: Option<(&str, u32)>) -> Token {
+        let at = |text: &str| Position::parse(Engine::MariaDb, text).expect("a position");
+        let gtid = |text: &str| Gtid::parse(Engine::MariaDb, text).expect("a GTID");
+        Token {
+            farm: "f".to_owned(),
+            places: vec![Place {
+                group: "g".to_owned(),
+                timeline: 1,
+                reached: Reached {
+                    told: at("0-1-7,1-1-2"),
+                    from: from.map(at),
+                    open: open.map(|(text, count)| (gtid(text), count)),
+                },
+            }],
+        }
+    }
+
+    #[test]
+    fn tokens_come_back_as_they_were_given() {
+        for token in [
+            token(None, None),
+            token(Some("0-1-3"), None),
+            token(None, Some(("0-2-8", 12))),
+        ] {
+            let text = token.to_string();
+            let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            assert!(text.bytes().all(safe), "{text}");
+            assert_eq!(Token::parse(&text, &farm(&[])), Ok(token));
+        }
+    }
+
+    #[test]
+    fn what_was_lost_or_is_no_token_is_refused() {
+        let text = token(None, None).to_string();
+        let lost = Token::parse(&text, &farm(&["0-1-6,1-1-2"]));
+        assert!(matches!(lost, Err(TokenError::Lost { .. })), "{lost:?}");
+        assert!(Token::parse(&text, &farm(&["0-1-7,1-1-2"])).is_ok());
+        for cut in 0..text.len() {
+            assert!(Token::parse(&text[..cut], &farm(&[])).is_err(), "{cut}");
+        }
+        let other = Token {
+            farm: "x".to_owned(),
+            places: Vec::new(),
+        };
+        let refused = Token::parse(&other.to_string(), &farm(&[]));
+        assert_eq!(refused, Err(TokenError::OtherFarm("x".to_owned())));
+    }
+}

@@ -1,0 +1,471 @@
+//! One group's part of a stream: its primary's binlog, read from where the client was, told when it is safe.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use changes::{
+    Ended, Event, Gtid, Part, Parts, Place, Reached, Teller, Told, Transactions, UnknownBranch,
+    Wanted,
+};
+use engine::binlog::{Reader, Shown, is_gap, shown, vantage};
+use engine::{Error, Link, Login};
+use farm::Position;
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::outlet::{Left, Outlet};
+use super::source::{Primary, Source};
+
+/// Longer transactions are not kept while they wait for their replica: they are read once more.
+const TRANSACTION_BYTES_MAX: usize = 8 << 20;
+
+/// Of the transactions that wait. Beyond it nothing is read.
+const WAITING_BYTES_MAX: usize = 32 << 20;
+const WAITING_MAX: usize = 10_000;
+
+/// The server says so often that it is there.
+const HEARTBEAT_MS: u64 = 1000;
+
+/// How often it is looked whether the server still leads, and what replicas have.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Between two questions what the server shows.
+const ASK: Duration = Duration::from_millis(5);
+
+/// After a failure.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A server that says that it has not got a position is asked once more after this time.
+const GAP_PAUSE: Duration = Duration::from_millis(500);
+
+/// So long a new stream waits for branches to end that were prepared before it.
+const BRANCHES_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a group's part of a stream ended.
+pub(super) enum Final {
+    /// The client was told why.
+    Told,
+    ClientLeft,
+    GroupGone(String),
+}
+
+/// Why a server is not read on.
+enum Trouble {
+    /// Another one leads, or it cannot be asked: the next one is read from the same place.
+    Server(Error),
+    Gap(Error),
+    /// Not to be told by any server; what it is, and the event's name.
+    Broken(&'static str, String),
+    Left,
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        match &error {
+            gap if is_gap(gap) => Trouble::Gap(error),
+            // What cannot be read today cannot be read tomorrow.
+            Error::Reply { .. } => Trouble::Broken("error", error.to_string()),
+            _ => Trouble::Server(error),
+        }
+    }
+}
+
+impl From<Left> for Trouble {
+    fn from(_: Left) -> Trouble {
+        Trouble::Left
+    }
+}
+
+impl From<UnknownBranch> for Trouble {
+    fn from(unknown: UnknownBranch) -> Trouble {
+        Trouble::Broken("gap", unknown.to_string())
+    }
+}
+
+/// Follows one group for one stream.
+pub(super) struct Follower {
+    source: Source,
+    teller: Teller,
+    outlet: Arc<Mutex<Outlet>>,
+    /// `None` until the stream has begun here.
+    reached: Option<Reached>,
+    /// Where it can begin: behind the last transaction that comes before.
+    start: Option<Reached>,
+    gaps: u32,
+}
+
+impl Follower {
+    pub(super) fn new(source: Source, wanted: Wanted, outlet: Arc<Mutex<Outlet>>) -> Follower {
+        Follower {
+            teller: Teller::new(&source.group, wanted),
+            source,
+            outlet,
+            reached: None,
+            start: None,
+            gaps: 0,
+        }
+    }
+
+    /// Until the client leaves, or something cannot be told.
+    pub(super) async fn follow(mut self) -> Final {
+        let group = self.source.group.clone();
+        let place = self.outlet.lock().await.place(&group).cloned();
+        self.reached = place.map(|place| place.reached);
+        loop {
+            let Some(primary) = self.source.primary().await else {
+                let told = self.outlet.lock().await.forget(&group).await;
+                return match told {
+                    Ok(()) => Final::GroupGone(group),
+                    Err(Left) => Final::ClientLeft,
+                };
+            };
+            let trouble = match self.read(&primary).await {
+                Ok(()) => continue,
+                Err(trouble) => trouble,
+            };
+            let (event, text) = match trouble {
+                Trouble::Left => return Final::ClientLeft,
+                Trouble::Server(error) => {
+                    tracing::debug!(%group, "the change stream reads on later: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                Trouble::Gap(error) if self.gaps == 0 => {
+                    tracing::debug!(%group, "the change stream asks once more: {error}");
+                    self.gaps += 1;
+                    tokio::time::sleep(GAP_PAUSE).await;
+                    continue;
+                }
+                Trouble::Gap(error) => (
+                    "gap",
+                    format!(
+                        "{error}; the changes behind the token are not there any more: read the tables \
+                         anew, begin without a token, and let the servers keep their binlogs for longer \
+                         (binlog_expire_logs_seconds)"
+                    ),
+                ),
+                Trouble::Broken(event, text) => (event, text),
+            };
+            self.outlet
+                .lock()
+                .await
+                .break_off(event, &group, &text)
+                .await;
+            return Final::Told;
+        }
+    }
+
+    /// Reads the primary until another one leads.
+    async fn read(&mut self, primary: &Primary) -> Result<(), Trouble> {
+        let timeout_ms = self.source.timeout_ms();
+        self.enter_timeline(primary).await?;
+        let mut link = Link::open(&primary.login, timeout_ms).await?;
+        engine::keep_columns(&mut link, timeout_ms)
+            .await
+            .map_err(of_columns)?;
+        let (from, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
+        let mut reader =
+            Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
+        let begins_until = Instant::now() + BRANCHES_PATIENCE;
+        self.start = Some(Reached {
+            told: from,
+            from: None,
+            open: None,
+        });
+        if transactions.has_begun() {
+            self.begin(primary).await?;
+        }
+        let wanted = Arc::new(Notify::new());
+        let (tell, mut told) = watch::channel(None);
+        let mut asker = JoinSet::new();
+        asker.spawn(ask(link, timeout_ms, Arc::clone(&wanted), tell));
+        let mut look = super::interval(LOOK);
+        let mut waiting = Waiting::default();
+        loop {
+            let has_room = waiting.bytes < WAITING_BYTES_MAX && waiting.all.len() < WAITING_MAX;
+            tokio::select! {
+                event = reader.next(), if has_room => {
+                    let event = event?;
+                    self.gaps = 0;
+                    let place = reader.place();
+                    let ended =
+                        transactions.take(event, reader.position(), place, reader.time_s())?;
+                    if let Some(ended) = ended {
+                        waiting.add(ended);
+                        wanted.notify_one();
+                    }
+                }
+                changed = told.changed() => {
+                    if changed.is_err() {
+                        // The link is gone; the reader's end says why.
+                        return Err(Trouble::Server(lost(&primary.login)));
+                    }
+                    let shown = told.borrow_and_update().clone();
+                    self.release(primary, shown.as_deref(), &mut waiting).await?;
+                    if transactions.has_begun() && waiting.all.is_empty() {
+                        self.begin(primary).await?;
+                    }
+                    if !waiting.all.is_empty() {
+                        wanted.notify_one();
+                    }
+                }
+                _ = look.tick() => {
+                    if !self.source.is_led_by(primary) {
+                        return Ok(());
+                    }
+                    if self.reached.is_none() && Instant::now() > begins_until {
+                        return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks that the server's timeline has what was told.
+    async fn enter_timeline(&self, primary: &Primary) -> Result<(), Trouble> {
+        let group = &self.source.group;
+        let mut outlet = self.outlet.lock().await;
+        if let Some(place) = outlet.place(group) {
+            let kept = self.source.check(&self.source.farm(), place);
+            kept.map_err(|error| {
+                let text = format!(
+                    "what was told up to this token was taken back: {error}; read the tables anew, and \
+                     begin without a token"
+                );
+                Trouble::Broken("undone", text)
+            })?;
+            outlet.on_timeline(group, primary.timeline);
+        }
+        Ok(())
+    }
+
+    /// Where the reading begins, and what gathers it.
+    async fn beginning(
+        &self,
+        link: &mut Link,
+        timeout_ms: u64,
+    ) -> Result<(Position, Transactions), Trouble> {
+        let (from, told, older) = match &self.reached {
+            Some(reached) => {
+                let from = reached.from.as_ref().unwrap_or(&reached.told);
+                (from.clone(), reached.told.clone(), HashSet::new())
+            }
+            None => {
+                let (from, _) = vantage(link, timeout_ms).await?;
+                let older = engine::prepared_names(link, timeout_ms).await?;
+                (from.clone(), from, older.into_iter().collect())
+            }
+        };
+        let transactions = Transactions::new(told, older, TRANSACTION_BYTES_MAX);
+        Ok((from, transactions))
+    }
+
+    /// The stream begins, if it has not.
+    async fn begin(&mut self, primary: &Primary) -> Result<(), Left> {
+        let Some(reached) = self.start.take().filter(|_| self.reached.is_none()) else {
+            return Ok(());
+        };
+        self.reached = Some(reached.clone());
+        let place = Place {
+            group: self.source.group.clone(),
+            timeline: primary.timeline,
+            reached,
+        };
+        self.outlet.lock().await.begin(place).await
+    }
+
+    /// Tells what is safe of what waits.
+    async fn release(
+        &mut self,
+        primary: &Primary,
+        shown: Option<&Shown>,
+        waiting: &mut Waiting,
+    ) -> Result<(), Trouble> {
+        if let Some(shown) = shown.filter(|_| self.source.is_led_by(primary)) {
+            while let Some(ended) = waiting.next(|ended| {
+                let place = (ended.place.0.as_str(), ended.place.1);
+                shown.has(&ended.gtid, place) && self.source.is_acknowledged(&ended.gtid)
+            }) {
+                self.take(primary, ended).await?;
+            }
+            self.outlet.lock().await.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// A transaction that may be told.
+    async fn take(&mut self, primary: &Primary, ended: Ended) -> Result<(), Trouble> {
+        let reached = Reached {
+            told: ended.position.clone(),
+            from: ended.from.clone(),
+            open: None,
+        };
+        if !ended.counts {
+            self.start = Some(reached);
+            return Ok(());
+        }
+        // All branches that were prepared before the stream have ended.
+        self.begin(primary).await?;
+        self.wait_for_all().await;
+        self.tell(primary, &ended, &reached).await?;
+        self.reached = Some(reached);
+        Ok(())
+    }
+
+    /// Waits until every group of the stream has begun.
+    async fn wait_for_all(&self) {
+        let mut begun = self.outlet.lock().await.begun();
+        // The outlet lives as long as this.
+        let _ = begun.wait_for(|begun| *begun).await;
+    }
+
+    async fn tell(
+        &mut self,
+        primary: &Primary,
+        ended: &Ended,
+        reached: &Reached,
+    ) -> Result<(), Trouble> {
+        let so_far = self.reached.clone().unwrap_or_else(|| reached.clone());
+        let open = so_far.open.as_ref().filter(|(gtid, _)| *gtid == ended.gtid);
+        let told = open.map(|(_, count)| *count);
+        self.teller
+            .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), told);
+        // Kept to the end: a transaction's lines stand together.
+        let mut outlet = Arc::clone(&self.outlet).lock_owned().await;
+        let inside = |index| Reached {
+            open: Some((ended.gtid.clone(), index)),
+            ..so_far.clone()
+        };
+        match &ended.parts {
+            Parts::Kept(parts) => {
+                for part in parts {
+                    self.tell_part(part, &inside, &mut outlet).await?;
+                }
+            }
+            Parts::Reread { behind, gtid } => {
+                self.reread(primary, (behind, gtid), &inside, &mut outlet)
+                    .await?;
+            }
+        }
+        let group = &self.source.group;
+        match self.teller.end() {
+            Some(Told { line, .. }) => outlet.tell(group, &line, reached.clone()).await?,
+            None => outlet.reach(group, reached.clone()),
+        }
+        Ok(())
+    }
+
+    async fn tell_part(
+        &mut self,
+        part: &Part,
+        inside: &(dyn Fn(u32) -> Reached + Sync),
+        outlet: &mut Outlet,
+    ) -> Result<(), Trouble> {
+        let mut lines = Vec::new();
+        let told = self.teller.part(part, &mut lines);
+        for Told { line, index } in lines {
+            let reached = inside(index.unwrap_or(0));
+            self.reached = Some(reached.clone());
+            outlet.tell(&self.source.group, &line, reached).await?;
+        }
+        told.map_err(|why| Trouble::Broken("error", why))
+    }
+
+    /// Tells a transaction that was too long to be kept, as it is read once more.
+    async fn reread(
+        &mut self,
+        primary: &Primary,
+        (behind, gtid): (&Position, &Gtid),
+        inside: &(dyn Fn(u32) -> Reached + Sync),
+        outlet: &mut Outlet,
+    ) -> Result<(), Trouble> {
+        let timeout_ms = self.source.timeout_ms();
+        let mut reader =
+            Reader::with_sources(&primary.login, behind, HEARTBEAT_MS, timeout_ms).await?;
+        let mut is_it = false;
+        loop {
+            let part = match reader.next().await? {
+                Event::Begin(begun) => {
+                    is_it = begun == *gtid;
+                    continue;
+                }
+                Event::End(_) if is_it => return Ok(()),
+                Event::Source(text) => Part::Source(text),
+                Event::Rows(rows) => Part::Rows(rows),
+                Event::Statement(statement) => Part::Statement(statement),
+                Event::End(_) | Event::Alive => continue,
+            };
+            if is_it {
+                self.tell_part(&part, inside, outlet).await?;
+            }
+        }
+    }
+}
+
+const OLDER_BRANCHES: &str = "branches of XA transactions were prepared before the stream began, and have not ended \
+     since; see `transaction list` and XA RECOVER, and begin again";
+
+/// Transactions that have been read and may not be told yet.
+#[derive(Default)]
+struct Waiting {
+    all: VecDeque<Ended>,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, ended: Ended) {
+        self.bytes += ended.parts.bytes();
+        self.all.push_back(ended);
+    }
+
+    /// The first one, if it may be told.
+    fn next(&mut self, may_be_told: impl Fn(&Ended) -> bool) -> Option<Ended> {
+        self.all.front().filter(|ended| may_be_told(ended))?;
+        let ended = self.all.pop_front()?;
+        self.bytes -= ended.parts.bytes();
+        Some(ended)
+    }
+}
+
+fn lost(login: &Login) -> Error {
+    Error::Lost {
+        operation: "ask what of its binlog it shows",
+        server: format!("{}:{}", login.host, login.port),
+        reason: "the server ended the connection".to_owned(),
+    }
+}
+
+/// A server that refuses to log what columns are called is told of with the privilege that is missing.
+fn of_columns(error: Error) -> Trouble {
+    match error {
+        Error::Refused { .. } => Trouble::Broken(
+            "error",
+            format!(
+                "{error}; set binlog_row_metadata=FULL in the configuration of every server of the group, \
+                 or grant Heddle's account BINLOG ADMIN (MySQL: SYSTEM_VARIABLES_ADMIN)"
+            ),
+        ),
+        other => other.into(),
+    }
+}
+
+/// Asks a server what it shows, when somebody wants to know.
+async fn ask(
+    mut link: Link,
+    timeout_ms: u64,
+    wanted: Arc<Notify>,
+    tell: watch::Sender<Option<Arc<Shown>>>,
+) {
+    loop {
+        wanted.notified().await;
+        let Ok(shown) = shown(&mut link, timeout_ms).await else {
+            return;
+        };
+        if tell.send(Some(Arc::new(shown))).is_err() {
+            return;
+        }
+        tokio::time::sleep(ASK).await;
+    }
+}

@@ -1,0 +1,244 @@
+//! The change stream: every change of the farm's groups as lines of JSON, for whoever asks over HTTP.
+//!
+//! Job: one reader of each group's binlog for each stream; what a stream shows is as safe as an acknowledged
+//! commit; after a failover it goes on at the new primary.
+//!
+//! Invariants: a line is sent when the primary shows its transaction (with semi-sync that is after a
+//! replica has it), and the server is still the primary after it said so; every line has the token of the moment behind it. What cannot be told ends the stream with a line
+//! that says so. A stream that is not read stops reading.
+//!
+//! Must not know: HTTP, what binlog events look like.
+
+mod following;
+mod outlet;
+mod source;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use catalog::command::CommandError;
+use changes::{Token, Wanted};
+use farm::{GroupKind, Snapshot, TokenError};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::context::Context;
+use crate::links::Links;
+use following::{Final, Follower};
+use outlet::Outlet;
+
+/// Chunks of lines that wait for the client.
+const CHUNKS_MAX: usize = 4;
+
+/// A stream that has nothing to say says so.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How often it is looked for new groups.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often servers are told to log the names of columns: one that has restarted has forgotten it.
+const TELL_SERVERS: Duration = Duration::from_secs(10);
+
+/// What a stream is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangesWanted {
+    /// Where to go on; without a token the stream begins now.
+    pub from: Option<String>,
+    /// Only these groups; all without any.
+    pub groups: Vec<String>,
+    pub of: Wanted,
+}
+
+/// A stream that begins.
+pub struct ChangesOpened {
+    /// Whole lines, some at a time. After a line that says what cannot be told there are no more.
+    pub lines: mpsc::Receiver<Vec<u8>>,
+    /// What has to run for it. It ends when nobody takes the lines any more.
+    pub serving: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// What was counted since the start.
+#[derive(Debug, Default)]
+pub struct ChangesCounts {
+    /// Streams that are open.
+    pub streams: AtomicU64,
+    pub lines: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Streams that ended because something could not be told.
+    pub broken: AtomicU64,
+}
+
+/// Opens streams.
+pub struct ChangeStreams {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    counts: Arc<ChangesCounts>,
+}
+
+impl ChangeStreams {
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> ChangeStreams {
+        ChangeStreams {
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            counts: Arc::default(),
+        }
+    }
+
+    /// What all streams did.
+    pub fn counts(&self) -> &ChangesCounts {
+        &self.counts
+    }
+
+    /// A stream.
+    ///
+    /// # Errors
+    /// The token is none of this farm's, or says what was lost since; a group is not there or is a Galera
+    /// cluster.
+    pub fn open(self: &Arc<Self>, wanted: ChangesWanted) -> Result<ChangesOpened, CommandError> {
+        let snapshot = self.context.snapshot_now();
+        let groups = groups(&wanted.groups, &snapshot)?;
+        let token = match &wanted.from {
+            Some(text) => Token::parse(text, &snapshot).map_err(|error| refused(&error))?,
+            None => Token {
+                farm: snapshot.farm_id.to_string(),
+                places: Vec::new(),
+            },
+        };
+        let (sender, lines) = mpsc::channel(CHUNKS_MAX);
+        let outlet = Outlet::new(token, &groups, sender, &self.counts);
+        let serving = Box::pin(Arc::clone(self).serve(wanted, groups, outlet));
+        Ok(ChangesOpened { lines, serving })
+    }
+
+    /// One stream's life.
+    async fn serve(
+        self: Arc<Self>,
+        wanted: ChangesWanted,
+        groups: BTreeSet<String>,
+        outlet: Outlet,
+    ) {
+        self.counts.streams.fetch_add(1, Relaxed);
+        let _open = Counted(Arc::clone(&self.counts));
+        let left = outlet.left();
+        let outlet = Arc::new(Mutex::new(outlet));
+        let mut followers = JoinSet::new();
+        let mut followed = BTreeSet::new();
+        let mut look = interval(LOOK);
+        let mut beat = interval(HEARTBEAT);
+        let mut tell = interval(TELL_SERVERS);
+        let follow = |group: &String| {
+            let source = self.source(group);
+            Follower::new(source, wanted.of.clone(), Arc::clone(&outlet)).follow()
+        };
+        for group in &groups {
+            followers.spawn(follow(group));
+            followed.insert(group.clone());
+        }
+        loop {
+            tokio::select! {
+                () = left.closed() => break,
+                Some(ended) = followers.join_next() => match ended {
+                    // The farm does not have the group any more.
+                    Ok(Final::GroupGone(group)) => drop(followed.remove(&group)),
+                    Ok(Final::Told | Final::ClientLeft) => break,
+                    Err(error) => {
+                        tracing::error!("a change stream panicked: {error}; please report it");
+                        break;
+                    }
+                },
+                _ = look.tick() => {
+                    if wanted.groups.is_empty() {
+                        for group in self.replicating() {
+                            if followed.insert(group.clone()) {
+                                followers.spawn(follow(&group));
+                            }
+                        }
+                    }
+                }
+                _ = beat.tick() => {
+                    if outlet.lock().await.beat(HEARTBEAT).await.is_err() {
+                        break;
+                    }
+                }
+                _ = tell.tick() => {
+                    for group in &followed {
+                        let source = self.source(group);
+                        tokio::spawn(async move { source.tell_servers().await });
+                    }
+                }
+            }
+        }
+        followers.shutdown().await;
+    }
+
+    fn source(&self, group: &str) -> source::Source {
+        source::Source::new(&self.context, &self.links, group)
+    }
+
+    /// The groups that have binlogs in one order.
+    fn replicating(&self) -> Vec<String> {
+        let snapshot = self.context.snapshot_now();
+        let groups = snapshot.groups.iter();
+        let groups = groups.filter(|group| group.kind == GroupKind::Replication);
+        groups.map(|group| group.name.to_string()).collect()
+    }
+}
+
+/// Counts a stream while it is open.
+struct Counted(Arc<ChangesCounts>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Ticks that come late do not come at once.
+fn interval(period: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// The groups that are meant.
+fn groups(named: &[String], snapshot: &Snapshot) -> Result<BTreeSet<String>, CommandError> {
+    for name in named {
+        if snapshot.group(name).is_none() {
+            let why = format!("there is no group {name:?}; see `group lookup_groups`");
+            return Err(CommandError::Usage(why));
+        }
+    }
+    let all = snapshot.groups.iter();
+    let meant = all.filter(|group| named.is_empty() || named.iter().any(|it| **it == *group.name));
+    let meant: Vec<_> = meant.collect();
+    if let Some(galera) = meant.iter().find(|group| group.kind == GroupKind::Galera) {
+        let why = format!(
+            "group {} is a Galera cluster, whose nodes' binlogs are not the same; name other groups by \
+             group=NAME",
+            galera.name
+        );
+        return Err(CommandError::Refused(why));
+    }
+    match meant.is_empty() {
+        true => Err(CommandError::Refused(
+            "the farm has no group; see `group create`".to_owned(),
+        )),
+        false => Ok(meant.iter().map(|group| group.name.to_string()).collect()),
+    }
+}
+
+fn refused(error: &TokenError) -> CommandError {
+    match error {
+        TokenError::Lost { .. } => CommandError::Refused(format!(
+            "what the stream told up to this token was taken back: {error}; read the tables anew, and begin \
+             a stream without a token"
+        )),
+        _ => CommandError::Usage(format!("from: {error}")),
+    }
+}

@@ -1,0 +1,224 @@
+//! `GET /v1/changes`: the change stream as one answer that does not end, a line of JSON for each event.
+//!
+//! What runs for the streams runs on a thread of its own, so that a stream of many rows delays no request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use catalog::CommandError;
+use changes::Wanted;
+use control::{ChangesCounts, ChangesWanted};
+use hyper::body::{Body as Answer, Frame};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::answer::Refusal;
+use crate::metrics::{Family, Kind, Sample};
+use crate::server::{Shared, Wish};
+
+/// What has to run for a stream.
+type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where streams run, and how many may.
+#[derive(Clone)]
+pub(crate) struct Streams {
+    run: mpsc::UnboundedSender<Serving>,
+    places: Arc<Semaphore>,
+    max: usize,
+    /// Whether the door takes requests. When it does not any more streams end at once: an answer without an end
+    /// would keep it from closing.
+    door: watch::Receiver<Wish>,
+}
+
+impl Streams {
+    /// At most so many; with the future that a thread has to carry out, which ends when the last `Streams` is
+    /// dropped.
+    pub(crate) fn new(
+        max: usize,
+        door: watch::Receiver<Wish>,
+    ) -> (Streams, impl Future<Output = ()> + Send + 'static) {
+        let (run, mut wanted) = mpsc::unbounded_channel::<Serving>();
+        let streams = Streams {
+            run,
+            places: Arc::new(Semaphore::new(max)),
+            max,
+            door,
+        };
+        let living = async move {
+            let mut running = JoinSet::new();
+            loop {
+                tokio::select! {
+                    serving = wanted.recv() => match serving {
+                        Some(serving) => drop(running.spawn(serving)),
+                        None => break,
+                    },
+                    Some(_) = running.join_next() => {}
+                }
+            }
+            running.shutdown().await;
+        };
+        (streams, living)
+    }
+}
+
+pub(crate) async fn get(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+    match open(&shared, query.as_deref().unwrap_or_default()) {
+        Ok(lines) => {
+            let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+            (kind, Body::new(lines)).into_response()
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn open(shared: &Shared, query: &str) -> Result<Lines, Refusal> {
+    let wanted = wanted(query).map_err(CommandError::Usage)?;
+    let streams = &shared.streams;
+    let place = Arc::clone(&streams.places).try_acquire_owned();
+    let place = place.map_err(|_| {
+        let error = format!(
+            "{} change streams are open, as many as there may be",
+            streams.max
+        );
+        let cure = "end one, or raise change_streams_max";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, &error, cure)
+    })?;
+    let opened = shared.control.change_stream().open(wanted)?;
+    let gone = || {
+        let error = "the router is shutting down";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error, "try another one")
+    };
+    streams.run.send(opened.serving).map_err(|_| gone())?;
+    let mut door = streams.door.clone();
+    Ok(Lines {
+        lines: opened.lines,
+        // An error means that the door is gone: the end as well.
+        over: Box::pin(async move { drop(door.wait_for(|wish| *wish != Wish::Serve).await) }),
+        _place: place,
+    })
+}
+
+/// The answer's body. Dropped, as when the client leaves, it ends the stream.
+struct Lines {
+    lines: mpsc::Receiver<Vec<u8>>,
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Answer for Lines {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.over.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        let lines = self.lines.poll_recv(context);
+        lines.map(|lines| lines.map(|lines| Ok(Frame::data(lines.into()))))
+    }
+}
+
+/// The query's words: `from=TOKEN`, and `group=`, `database=`, `table=`, each as often as wanted.
+fn wanted(query: &str) -> Result<ChangesWanted, String> {
+    let mut wanted = ChangesWanted::default();
+    let mut of = Wanted::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = plain(value).ok_or_else(|| format!("{name} in the query is no UTF-8"))?;
+        match name {
+            "from" => wanted.from = Some(value),
+            "group" => wanted.groups.push(value),
+            "database" => of.databases.push(value),
+            "table" => of.tables.push(value),
+            other => {
+                return Err(format!(
+                    "{other} in the query: there are from, group, database and table"
+                ));
+            }
+        }
+    }
+    wanted.of = of;
+    Ok(wanted)
+}
+
+/// A value of a query as it was before it was written there.
+fn plain(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                u8::try_from(digit()? << 4 | digit()?).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// What all streams did.
+pub(crate) fn families(counts: &ChangesCounts) -> Vec<Family> {
+    let family = |name, help, kind, count: u64| Family {
+        name,
+        help,
+        kind,
+        samples: vec![Sample::plain(crate::condition::float(count))],
+    };
+    vec![
+        family(
+            "heddle_change_streams",
+            "Change streams that are open.",
+            Kind::Gauge,
+            counts.streams.load(Relaxed),
+        ),
+        family(
+            "heddle_change_stream_lines_total",
+            "Lines of change streams.",
+            Kind::Counter,
+            counts.lines.load(Relaxed),
+        ),
+        family(
+            "heddle_change_stream_bytes_total",
+            "Bytes of change streams that clients took.",
+            Kind::Counter,
+            counts.bytes.load(Relaxed),
+        ),
+        family(
+            "heddle_change_streams_broken_total",
+            "Change streams that ended because something could not be told.",
+            Kind::Counter,
+            counts.broken.load(Relaxed),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_say_what_is_wanted() {
+        let read =
+            wanted("from=abc&table=d.t&database=a%2Bb&table=%C3%B6&group=g1").expect("right");
+        assert_eq!(read.from.as_deref(), Some("abc"));
+        assert_eq!(read.groups, ["g1"]);
+        assert_eq!(read.of.databases, ["a+b"]);
+        assert_eq!(read.of.tables, ["d.t", "ö"]);
+        assert_eq!(wanted(""), Ok(ChangesWanted::default()));
+        for wrong in ["x=1", "table=%FF", "table=%G0", "table=%4", "snapshot"] {
+            assert!(wanted(wrong).is_err(), "{wrong}");
+        }
+    }
+}

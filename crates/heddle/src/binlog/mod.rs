@@ -1,0 +1,287 @@
+//! `heddle binlog dump`: a binlog's transactions, of a file or of a server, as lines of JSON or as statements.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+
+use changes::{
+    Decoder, End, Ended, Event, LogFile, Part, Parts, Teller, Told, Transactions, Wanted, Xid, sql,
+};
+use engine::binlog::{Reader, oldest};
+use engine::{Known, Link, LinkTls, Login, heartbeat};
+use farm::Position;
+
+use crate::cli::BinlogDump;
+use crate::failure::Failure;
+
+/// For one question to a server.
+const TIMEOUT_MS: u64 = 30_000;
+
+/// The server says so often that it has no more.
+const HEARTBEAT_MS: u64 = 1000;
+
+/// Of a transaction that ends so late that it has to be kept: it is for a machine of the operator's own.
+const TRANSACTION_BYTES_MAX: usize = 1 << 30;
+
+/// Prints the transactions.
+///
+/// # Errors
+/// The file or the server cannot be read, or what it says cannot be told.
+pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
+    let out = BufWriter::new(std::io::stdout().lock());
+    let mut printer = Printer {
+        out,
+        as_sql: flags.sql,
+        teller: Teller::new(
+            "",
+            Wanted {
+                databases: flags.database.clone(),
+                tables: flags.table.clone(),
+            },
+        ),
+        wanted: Wanted {
+            databases: flags.database.clone(),
+            tables: flags.table.clone(),
+        },
+        is_closed: false,
+    };
+    let path = Path::new(&flags.of);
+    match (path.exists(), flags.of.rsplit_once(':')) {
+        (true, _) => of_file(path, flags, &mut printer)?,
+        (false, Some((host, port))) if port.parse::<u16>().is_ok() => {
+            of_server(host, port.parse().unwrap_or_default(), flags, &mut printer)?;
+        }
+        (false, _) => {
+            return Err(Failure::usage(format!(
+                "{} is no file, and no HOST:PORT of a server",
+                flags.of
+            )));
+        }
+    }
+    printer.out.flush().or_else(of_closed).map_err(Failure::new)
+}
+
+/// A reader that went away is no error.
+fn of_closed(error: std::io::Error) -> std::io::Result<()> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn of_file(path: &Path, flags: &BinlogDump, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let failed = |at: u64, error: &dyn std::fmt::Display| {
+        Failure::new(format!("{}, at byte {at}: {error}", path.display()))
+    };
+    if flags.from.is_some() {
+        return Err(Failure::usage(
+            "--from is for servers: a file is read from its beginning",
+        ));
+    }
+    let file = File::open(path).map_err(|error| failed(0, &error))?;
+    let mut log = LogFile::open(BufReader::new(file)).map_err(|error| failed(0, &error))?;
+    let nothing = Position::empty(log.engine());
+    let mut decoder = Decoder::new(log.engine(), nothing.clone());
+    let mut gathering = gathering(nothing);
+    while !printer.is_closed {
+        let at = log.at();
+        let Some(raw) = log.next().map_err(|error| failed(at, &error))? else {
+            return Ok(());
+        };
+        let told = decoder.take(raw).map_err(|error| failed(at, &error))?;
+        for event in told.into_iter().chain(decoder.due()) {
+            let (position, place) = (decoder.position().clone(), decoder.place());
+            let ended = take(&mut gathering, event, &position, place, decoder.time_s());
+            printer.print(ended).map_err(|error| failed(at, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn of_server(
+    host: &str,
+    port: u16,
+    flags: &BinlogDump,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let password = match &flags.password_file {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?,
+        None => String::new(),
+    };
+    let login = Login {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port,
+        user: flags.user.clone(),
+        password: password.trim_end_matches(['\n', '\r']).to_owned(),
+        tls: LinkTls::Preferred,
+        known: Known::FirstUse,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    runtime.block_on(read_server(&login, flags, printer))
+}
+
+async fn read_server(
+    login: &Login,
+    flags: &BinlogDump,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let mut link = Link::open(login, TIMEOUT_MS).await.map_err(Failure::new)?;
+    let engine = link.version().engine;
+    let from = match &flags.from {
+        Some(text) => Position::parse(engine, text).ok_or_else(|| {
+            Failure::usage(format!("--from {text}: no GTIDs of {}", engine.name()))
+        })?,
+        None => oldest(&mut link, TIMEOUT_MS).await.map_err(Failure::new)?,
+    };
+    let until = heartbeat::position(&mut link, TIMEOUT_MS).await;
+    let until = until.map_err(Failure::new)?;
+    drop(link);
+    let reader = Reader::with_sources(login, &from, HEARTBEAT_MS, TIMEOUT_MS).await;
+    let mut reader = reader.map_err(Failure::new)?;
+    let mut gathering = gathering(from);
+    while !printer.is_closed && !reader.position().covers(&until) {
+        let event = reader.next().await.map_err(Failure::new)?;
+        if matches!(event, Event::Alive) {
+            break;
+        }
+        let (position, place) = (reader.position().clone(), reader.place());
+        let ended = take(&mut gathering, event, &position, place, reader.time_s());
+        printer.print(ended).map_err(Failure::new)?;
+    }
+    Ok(())
+}
+
+/// Gathers all transactions whose end is there.
+fn gathering(told: Position) -> Transactions {
+    Transactions::new(told, Default::default(), TRANSACTION_BYTES_MAX)
+}
+
+/// What ended, with the name of a branch whose preparation is not there.
+fn take(
+    gathering: &mut Transactions,
+    event: Event,
+    position: &Position,
+    place: (&str, u64),
+    time_s: u32,
+) -> Result<Option<Ended>, Option<Xid>> {
+    let xid = match &event {
+        Event::End(End::BranchCommitted(xid)) => Some(xid.clone()),
+        _ => None,
+    };
+    let taken = gathering.take(event, position, place, time_s);
+    taken.map_err(|_| xid)
+}
+
+struct Printer<'a> {
+    out: BufWriter<std::io::StdoutLock<'a>>,
+    as_sql: bool,
+    teller: Teller,
+    wanted: Wanted,
+    /// Nobody reads it any more.
+    is_closed: bool,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, ended: Result<Option<Ended>, Option<Xid>>) -> Result<(), String> {
+        let mut lines = Vec::new();
+        match ended {
+            Ok(Some(ended)) => match self.as_sql {
+                true => self.statements(&ended, &mut lines)?,
+                false => self.events(&ended, &mut lines)?,
+            },
+            Ok(None) => {}
+            // It was prepared in an earlier file.
+            Err(_) if self.as_sql => {
+                lines.push("-- a branch of an earlier file is committed".to_owned())
+            }
+            Err(_) => lines.push(
+                r#"{"event":"gap","error":"a branch of an earlier file is committed"}"#.to_owned(),
+            ),
+        }
+        for line in lines {
+            match writeln!(self.out, "{line}") {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                    self.is_closed = true
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, ended: &Ended, lines: &mut Vec<String>) -> Result<(), String> {
+        self.teller
+            .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
+        let mut told = Vec::new();
+        for part in parts(ended) {
+            self.teller.part(part, &mut told)?;
+        }
+        told.extend(self.teller.end());
+        lines.extend(
+            told.into_iter()
+                .map(|Told { line, .. }| format!("{{{line}}}")),
+        );
+        Ok(())
+    }
+
+    fn statements(&mut self, ended: &Ended, lines: &mut Vec<String>) -> Result<(), String> {
+        let mut own = Vec::new();
+        for part in parts(ended) {
+            match part {
+                Part::Source(text) => {
+                    let text = String::from_utf8_lossy(text);
+                    own.extend(text.lines().map(|line| format!("-- {line}")));
+                }
+                Part::Statement(statement) => {
+                    // Nobody can be in a database that is made, or was dropped.
+                    let of_database = OF_DATABASES.iter().any(|it| begins(&statement.text, it));
+                    if !statement.database.is_empty() && !of_database {
+                        own.push(format!("USE `{}`;", statement.database.replace('`', "``")));
+                    }
+                    own.push(format!("{};", String::from_utf8_lossy(&statement.text)));
+                }
+                Part::Rows(rows) => {
+                    if !self.wanted.has(&rows.table.database, &rows.table.name) {
+                        continue;
+                    }
+                    for change in rows.changes() {
+                        own.push(sql::statement(rows, &change?)? + ";");
+                    }
+                }
+            }
+        }
+        let is_comment = |line: &String| line.starts_with("--");
+        if !own.iter().all(is_comment) {
+            lines.push(format!("-- {}", ended.gtid));
+            lines.push("BEGIN;".to_owned());
+            lines.extend(own);
+            lines.push("COMMIT;".to_owned());
+        }
+        Ok(())
+    }
+}
+
+const OF_DATABASES: [&str; 4] = [
+    "CREATE DATABASE",
+    "CREATE SCHEMA",
+    "DROP DATABASE",
+    "DROP SCHEMA",
+];
+
+fn begins(text: &[u8], with: &str) -> bool {
+    let begin = text.get(..with.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(with.as_bytes()))
+}
+
+/// None is too long here.
+fn parts(ended: &Ended) -> &[Part] {
+    match &ended.parts {
+        Parts::Kept(parts) => parts,
+        Parts::Reread { .. } => &[],
+    }
+}

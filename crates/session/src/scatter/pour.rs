@@ -1,0 +1,155 @@
+//! Rows on their way from the groups into a scratch table, within their bounds.
+
+use std::time::Duration;
+
+use backend::{ConnectionError, Lease};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+
+use super::feed::{Event, Feed};
+use super::feeds::Feeds;
+use super::load::Loader;
+use super::result_writer::Described;
+use super::rows::Trouble;
+use crate::per_core::Core;
+use crate::settings::Gathering;
+
+/// The number of the error.
+const DUPLICATE: u16 = 1062;
+
+/// Why rows are not where they should be.
+pub(super) enum Stop {
+    /// Of the groups.
+    Groups(Trouble),
+    /// Of the scratch server.
+    Scratch(ConnectionError),
+    /// Too many: the setting, and what it allows.
+    Bound(&'static str, u64),
+    /// It takes too long.
+    Late,
+}
+
+impl Stop {
+    /// A row's values in a unique key of the table are there already.
+    pub(super) fn is_duplicate(&self) -> bool {
+        matches!(
+            self,
+            Stop::Scratch(ConnectionError::Refused {
+                number: DUPLICATE,
+                ..
+            })
+        )
+    }
+}
+
+/// Rows and bytes so far, what bounds them, and how the client's text is described.
+pub(super) struct Fetched {
+    pub rows: u64,
+    pub bytes: u64,
+    pub bounds: Gathering,
+    /// By the core's clock; `None` without a bound.
+    pub deadline_us: Option<u64>,
+    /// The client's text, until a group has described it.
+    pub text: Option<Vec<u8>>,
+    pub described: Described,
+}
+
+impl Fetched {
+    /// Asks a group how the client's text is described. One that lacks a table of it does not say.
+    pub(super) async fn describe(&mut self, lease: Option<&mut Lease>) {
+        let (Some(lease), Some(text)) = (lease, &self.text) else {
+            return;
+        };
+        let connection = lease.connection_mut();
+        if let Ok(columns) = connection.describe(text).await {
+            self.described = Described {
+                columns,
+                from: connection.capabilities | Capabilities::DEPRECATE_EOF,
+            };
+            self.text = None;
+        }
+    }
+
+    /// What is left of the time.
+    pub(super) fn left(&self, core: &Core) -> Option<Duration> {
+        let left_us = self.deadline_us?.saturating_sub(core.now_us());
+        Some(Duration::from_micros(left_us))
+    }
+}
+
+impl Core {
+    /// Puts the rows of all parts into the table, as they come.
+    pub(super) async fn pour(
+        &self,
+        feeds: &mut Feeds,
+        mut loader: Loader<'_>,
+        lease: &mut Lease,
+        fetched: &mut Fetched,
+    ) -> Result<(), Stop> {
+        let (rows, bytes) = (fetched.rows, fetched.bytes);
+        loop {
+            for at in 0..feeds.all.len() {
+                loop {
+                    let feed = &mut feeds.all[at];
+                    match feed.step() {
+                        Event::Row => {
+                            let full = loader.add(feed.row());
+                            let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
+                            (fetched.rows, fetched.bytes) =
+                                (rows + loader.rows, bytes + loader.bytes);
+                            fetched
+                                .bounds
+                                .allow(fetched.rows, fetched.bytes)
+                                .map_err(|(name, most)| Stop::Bound(name, most))?;
+                            if full {
+                                feeds.nudge().await;
+                                store(&mut loader, lease).await?;
+                            }
+                        }
+                        Event::Columns => {}
+                        Event::Wait | Event::End => break,
+                    }
+                }
+            }
+            if let Some(trouble) = feeds.trouble() {
+                return Err(Stop::Groups(trouble));
+            }
+            if feeds.all.iter().all(Feed::is_done) {
+                break;
+            }
+            match fetched.left(self) {
+                None => feeds.any().await,
+                Some(left) => {
+                    let more = reactor::timeout(left, feeds.any()).await;
+                    more.filter(|()| !left.is_zero()).ok_or(Stop::Late)?;
+                }
+            }
+        }
+        if !loader.is_empty() {
+            store(&mut loader, lease).await?;
+        }
+        match loader.keys_wait {
+            true => switch_keys(&loader, lease, "ENABLE").await,
+            false => Ok(()),
+        }
+    }
+}
+
+/// Puts the rows that wait into their table. When there are more than one INSERT takes, keys are made
+/// by sorting at the end, which takes half the time of making them row by row.
+async fn store(loader: &mut Loader<'_>, lease: &mut Lease) -> Result<(), Stop> {
+    let stored = lease.connection_mut().run(&[(Command::Query, loader.text())]).await;
+    stored.map_err(Stop::Scratch)?;
+    if loader.part.sorts_keys && !loader.keys_wait && loader.is_full() {
+        switch_keys(loader, lease, "DISABLE").await?;
+        loader.keys_wait = true;
+    }
+    loader.clear();
+    Ok(())
+}
+
+async fn switch_keys(loader: &Loader<'_>, lease: &mut Lease, how: &str) -> Result<(), Stop> {
+    let text = format!("ALTER TABLE {} {how} KEYS", loader.part.name);
+    let done = lease.connection_mut().run(&[(Command::Query, text.as_bytes())]).await;
+    done.map(drop).map_err(Stop::Scratch)
+}

@@ -1,0 +1,10 @@
+//! The change stream (`GET /v1/changes`) of whole farms, and `heddle binlog dump`.
+
+mod applier;
+mod charsets;
+mod door;
+mod dump;
+mod failover;
+mod reading;
+mod resume;
+mod values;
