@@ -354,7 +354,7 @@ impl Connection {
                 packets.extend(buffer.drain(..progress.forward));
                 if progress.done {
                     if relay.outcome().error.is_some() && refused.is_none() {
-                        told.before_error = payloads(packets).count().saturating_sub(1);
+                        told.before_error = packet::payloads(packets).count().saturating_sub(1);
                         refused = Some(last_error(&packets[start..], own));
                     }
                     last = relay.outcome().clone();
@@ -402,7 +402,7 @@ impl Connection {
             .await?;
         let rows = usize::try_from(outcome.rows).unwrap_or(usize::MAX);
         // The last packet ends them.
-        let all: Vec<&[u8]> = payloads(&packets).collect();
+        let all: Vec<&[u8]> = packet::payloads(&packets).collect();
         let end = all.len().saturating_sub(1);
         let rows = all[end.saturating_sub(rows)..end].iter();
         let row = |row: &&[u8]| {
@@ -492,7 +492,7 @@ pub fn ends_connection(number: u16) -> bool {
 
 /// The error packet that ends these packets.
 fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {
-    let payload = payloads(packets).last().unwrap_or_default();
+    let payload = packet::payloads(packets).last().unwrap_or_default();
     match ErrPacket::decode(payload, capabilities) {
         Ok(error) if ends_connection(error.number) => ConnectionError::Broken {
             operation: "waiting for a reply",
@@ -512,17 +512,6 @@ fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {
 
 /// The payload of the last row: the packet before the one that ends the result.
 pub(crate) fn last_row(packets: &[u8]) -> Option<&[u8]> {
-    let all: Vec<&[u8]> = payloads(packets).collect();
+    let all: Vec<&[u8]> = packet::payloads(packets).collect();
     all.len().checked_sub(2).map(|at| all[at])
-}
-
-pub(crate) fn payloads(packets: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = packets;
-    std::iter::from_fn(move || {
-        let header = packet::Header::parse(rest)?;
-        let end = packet::HEADER_BYTES + header.payload_bytes;
-        let payload = rest.get(packet::HEADER_BYTES..end)?;
-        rest = &rest[end..];
-        Some(payload)
-    })
 }

@@ -6,7 +6,7 @@ use mysql_wire::Malformed;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
 
-use crate::connection::{Connection, ConnectionError, payloads};
+use crate::connection::{Connection, ConnectionError};
 use crate::prepared::{Known, Prepared};
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED.
@@ -75,7 +75,7 @@ impl Connection {
         self.send_closes(false).await?;
         let columns = usize::from(reply.columns);
         let before = 1 + usize::from(reply.params);
-        let told = payloads(&packets).skip(before).take(columns);
+        let told = packet::payloads(&packets).skip(before).take(columns);
         let told: Vec<Box<[u8]>> = told.map(Into::into).collect();
         Ok(if told.len() == columns {
             told

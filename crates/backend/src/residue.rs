@@ -10,10 +10,11 @@ use std::rc::Rc;
 use mysql_wire::Malformed;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
+use mysql_wire::packet::payloads;
 use mysql_wire::reply;
 use mysql_wire::result::{Column, ColumnKind, FLAG_UNSIGNED, TextRow};
 
-use crate::connection::{Connection, ConnectionError, payloads};
+use crate::connection::{Connection, ConnectionError};
 
 /// More than this in one variable stays on its connection: the session is pinned instead.
 pub const VARIABLE_BYTES_MAX: usize = 65_536;

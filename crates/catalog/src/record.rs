@@ -92,6 +92,30 @@ impl ServerRecord {
         Version::parse(&self.version).map_or(0, |version| version.release())
     }
 
+    /// The record in another standing, in the mode that goes with it.
+    pub fn with_status(&self, status: Status) -> ServerRecord {
+        let mode = match status {
+            Status::Primary if self.status == Status::Primary => self.mode,
+            Status::Primary => Mode::ReadWrite,
+            _ if self.mode == Mode::Offline => Mode::Offline,
+            _ => Mode::ReadOnly,
+        };
+        ServerRecord {
+            status,
+            mode,
+            ..self.clone()
+        }
+    }
+
+    /// The record after a change of its group's primary, which made this server the primary or another one.
+    pub fn after_change_of_primary(&self, leads: bool) -> ServerRecord {
+        self.with_status(match self.status {
+            _ if leads => Status::Primary,
+            Status::Primary => Status::Replica,
+            other => other,
+        })
+    }
+
     /// The key that it is known by. One that cannot be read is nobody's.
     pub fn key(&self) -> Option<farm::ServerKey> {
         let text = self.certificate.as_deref()?;

@@ -8,8 +8,9 @@ use farm::dist_txn::GlobalId;
 use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::observe::accounts::Read;
 use crate::observe::detect::Sign;
-use crate::peers::PeerSessions;
+use crate::peers::questions::PeerSessions;
 use crate::txn_recovery::lost_writes::{Asked, Verdict};
 use crate::txn_recovery::sequence::{Taken, WantedIds};
 use crate::txn_recovery::{self, Allowed, DistTxns, Settled};
@@ -26,9 +27,6 @@ const LOST_MAX: usize = 65_536;
 
 /// Suspicions that may wait at once.
 const SUSPECTS_MAX: usize = 256;
-
-/// Called when the accounts have been read, or could not be, on the control thread; must not block.
-pub type Read = Box<dyn FnOnce() + Send>;
 
 /// What a command's caller gets.
 pub type Answer = Result<Table, CommandError>;
@@ -191,8 +189,9 @@ impl Commander {
         self.shares.then_some(&self.permits)
     }
 
-    pub(crate) fn permits_of_router(&self) -> Arc<Permits> {
-        Arc::clone(&self.permits)
+    /// The permits that this router holds, whether it shares them or not.
+    pub(crate) fn permits_held(&self) -> &Arc<Permits> {
+        &self.permits
     }
 
     /// Has a permit brought for a client of this account, whose limit over the farm is `limit`, and

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use meta::{Store, Transaction};
 use serde_json::{Value, json};
 
-use crate::leadership::ROUTER;
+use crate::leadership::presence::ROUTER;
 use catalog::Error;
 use catalog::record::FARM_ID;
 

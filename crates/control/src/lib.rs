@@ -38,7 +38,7 @@ pub use configuration::{Documents, NoDocuments};
 pub use engine::LinkTls;
 pub use fence::{Fence, FenceTarget, Fenced, NoFence};
 pub use layout::{Contents, check_layout, farm_id, read_to_leave, seal};
-pub use leadership::{Contact, Router};
+pub use leadership::election::{Contact, Router};
 pub use observe::privileges::{grants, replication_grant};
 pub use peers::{Leads, NoPeers, Peer, PeerError, Peers, Roster, is_gone, is_refusal};
 pub use provision::backup;

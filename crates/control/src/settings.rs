@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use routing::rules::Rulebook;
 
-use crate::configuration::{Documents, NoDocuments};
+use crate::configuration::document::{Documents, NoDocuments};
 use crate::fence::{Fence, NoFence};
-use crate::peers::{NoPeers, Peers};
+use crate::peers::transport::{NoPeers, Peers};
 use crate::provision::backup::{Backup, NoBackup};
 use catalog::event::Listener;
 

@@ -99,6 +99,17 @@ pub fn joined(packets: &[u8]) -> Vec<u8> {
     payload
 }
 
+/// The payloads of packets that lie one behind the other, each as it is in its packet; what is not whole is left out.
+pub fn payloads(mut packets: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let header = Header::parse(packets)?;
+        let rest = packets.get(HEADER_BYTES..)?;
+        let payload = rest.get(..header.payload_bytes)?;
+        packets = &rest[header.payload_bytes..];
+        Some(payload)
+    })
+}
+
 /// Why a [`Joiner`] refused a packet. The connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
@@ -362,5 +373,17 @@ mod tests {
                 got: 2
             })
         );
+    }
+
+    #[test]
+    fn payloads_lie_one_behind_the_other() {
+        let mut packets = Vec::new();
+        for payload in [&b"one"[..], b"", b"three"] {
+            write(&mut packets, &mut 0, payload);
+        }
+        let all: Vec<&[u8]> = payloads(&packets).collect();
+        assert_eq!(all, [&b"one"[..], b"", b"three"]);
+        let torn: Vec<&[u8]> = payloads(&packets[..packets.len() - 1]).collect();
+        assert_eq!(torn, [&b"one"[..], b""]);
     }
 }

@@ -19,10 +19,10 @@ use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
 use crate::client::end::End;
-use crate::connections::group_connections::HOME;
+use crate::connections::home::HOME;
 use crate::connections::parked::Parked;
 use crate::connections::pin::Pins;
-use crate::consistency::promises;
+use crate::consistency::promises::keeping;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::{Core, Handle};
@@ -163,7 +163,7 @@ impl Session {
         self.variables.tracking = None;
         defaults::take_defaults(&self.core, &mut self.variables);
         self.variables.status = Status::AUTOCOMMIT;
-        promises::renew_promises(&self.core, &self.user, &mut self.promises);
+        keeping::renew_promises(&self.core, &self.user, &mut self.promises);
         self.variables.gets_diagnostics = false;
         self.variables.diagnostics = Diagnostics::default();
         self.variables.insert_id.value = 0;
@@ -312,7 +312,7 @@ impl Session {
         self.prepared.bytes.move_to(account_place.memory());
         self.user.identity.account_place = Some(account_place);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
-        promises::renew_promises(&self.core, &self.user, &mut self.promises);
+        keeping::renew_promises(&self.core, &self.user, &mut self.promises);
         self.transaction.writes = self.core.writes_of(&self.user.identity, self.user.peer.ip());
     }
 

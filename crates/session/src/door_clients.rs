@@ -1,5 +1,7 @@
 //! Clients of other doors on a core: they stand in lists of sessions, KILL ends them, and a drain does.
 
+pub(crate) mod stay;
+
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -7,9 +9,7 @@ use std::rc::Rc;
 use reactor::Closer;
 use rustc_hash::FxHashMap;
 
-use crate::introspection::registry::Entry;
 use crate::introspection::view::{Door, SessionView};
-use crate::per_core::Core;
 
 /// Those of one core.
 #[derive(Default)]
@@ -25,12 +25,6 @@ struct DoorClient {
     /// A request of its is under way.
     busy: Cell<bool>,
     ended: Cell<bool>,
-}
-
-/// A client's time on its core; it is gone when this is dropped.
-pub struct Stay {
-    core: Rc<Core>,
-    door_client: Rc<DoorClient>,
 }
 
 impl DoorClients {
@@ -70,68 +64,5 @@ impl DoorClients {
             reasons: Vec::new(),
             held_s: 0,
         }));
-    }
-}
-
-impl Stay {
-    /// A client that is not logged in yet, or need not log in.
-    pub fn new(core: &Rc<Core>, peer: SocketAddr, closer: Closer) -> Stay {
-        let door_client = Rc::new(DoorClient {
-            id: core.shared.registry.next_id(),
-            peer: Cell::new(peer),
-            user: RefCell::default(),
-            closer,
-            active_s: Cell::new(core.now_s.get()),
-            busy: Cell::new(false),
-            ended: Cell::new(false),
-        });
-        let id = door_client.id;
-        core.door_clients.0.borrow_mut().insert(id, door_client.clone());
-        core.shared.registry.enter(Entry {
-            id,
-            core: core.index,
-            user: String::new(),
-            peer,
-        });
-        let core = core.clone();
-        Stay { core, door_client }
-    }
-
-    /// Its number among the sessions of the farm.
-    pub fn id(&self) -> u32 {
-        self.door_client.id
-    }
-
-    /// A load balancer has said where its client is.
-    pub fn is_at(&self, peer: SocketAddr) {
-        self.door_client.peer.set(peer);
-        self.core.shared.registry.relocate(self.door_client.id, peer);
-    }
-
-    /// It has logged in.
-    pub fn is_user(&self, user: &[u8]) {
-        *self.door_client.user.borrow_mut() = user.to_vec();
-        self.core.shared.registry.rename(self.door_client.id, user);
-    }
-
-    /// Requests of its are under way, or no longer.
-    pub fn busy(&self, busy: bool) {
-        if busy {
-            self.door_client.active_s.set(self.core.now_s.get());
-        }
-        self.door_client.busy.set(busy);
-    }
-
-    /// Somebody wants it to go, now that it waits for nothing.
-    pub fn must_go(&self) -> bool {
-        self.door_client.ended.get() || self.core.hurries()
-    }
-}
-
-impl Drop for Stay {
-    fn drop(&mut self) {
-        let id = self.door_client.id;
-        self.core.door_clients.0.borrow_mut().remove(&id);
-        self.core.shared.registry.leave(id);
     }
 }

@@ -4,17 +4,20 @@
 //!
 //! An internal session that has told of a loss is done: drop it and open another.
 
+pub(crate) mod own;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{Credential, Entitlement, Profile, Secret};
+use backend::Profile;
 use channel::Channel;
 use farm::token::Promise;
-use farm::{AuthPlugin, Group, Position, ServerId, Snapshot, Token};
+use farm::{Group, Position, ServerId, Snapshot, Token};
 use memory::Budget;
 use mysql_wire::capability::Capabilities;
+use mysql_wire::packet::payloads;
 use mysql_wire::result::{ColumnKind, Value, ValueKind};
 use mysql_wire::statement::PrepareOk;
 use reactor::Sock;
@@ -27,42 +30,13 @@ use crate::client::Client;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
 use crate::client::transcript::{self, Transcript};
-use crate::connections::group_connections::{HOME, group_of};
-use crate::consistency::promises;
+use crate::connections::home::{HOME, group_of};
+use crate::consistency::promises::keeping;
+use crate::internal::own::Own;
 use crate::per_core::Core;
-use crate::place::{Heard, executed, heard, packets};
+use crate::place::inner::{Heard, executed, heard};
 use crate::session::Session;
-use crate::session::note_hold;
-
-/// The account by which Heddle itself uses the servers.
-#[derive(Clone)]
-pub struct Own {
-    pub user: Arc<str>,
-    /// `None` for an account without a password.
-    pub password: Option<Arc<Secret>>,
-}
-
-/// Host patterns of entitlements that no account has: of internal sessions, and of Heddle at the scratch server.
-const OWN: &str = "heddle itself";
-pub(crate) const AT_SCRATCH: &str = "the scratch server";
-
-/// What Heddle may do by its own account, whatever accounts the farm has.
-pub(crate) fn own_entitlement(user: &str, place: &str) -> Entitlement {
-    Entitlement {
-        user: user.into(),
-        host: place.into(),
-        way: AuthPlugin::Native(None),
-        privileges: 0,
-        limited: false,
-        expired: false,
-        alike: None,
-    }
-}
-
-/// True for an [`own_entitlement`].
-pub(crate) fn is_own(entitlement: &Entitlement) -> bool {
-    [OWN, AT_SCRATCH].contains(&&*entitlement.host)
-}
+use crate::session::hold_note::note_hold;
 
 /// What answers to an internal session look like.
 const INTERNAL: Capabilities = Capabilities::PROTOCOL_41
@@ -71,9 +45,6 @@ const INTERNAL: Capabilities = Capabilities::PROTOCOL_41
     .union(Capabilities::SECURE_CONNECTION)
     .union(Capabilities::PLUGIN_AUTH)
     .union(Capabilities::DEPRECATE_EOF);
-
-/// utf8mb4_general_ci, which both engines have.
-pub(crate) const COLLATION: u8 = 45;
 
 /// A parameter of a prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,23 +81,6 @@ pub struct Internal {
     session: Box<Session>,
     /// Nobody writes here; while it is open the session's client is not gone.
     _far: Sock,
-}
-
-impl Own {
-    fn profile(&self) -> Profile {
-        let credential = match &self.password {
-            Some(password) => Credential::Password(password.clone()),
-            None => Credential::Empty,
-        };
-        Profile {
-            user: Rc::from(self.user.as_bytes()),
-            credential,
-            collation: COLLATION,
-            flags: Capabilities::empty(),
-            client: None,
-            entitlement: own_entitlement(&self.user, OWN),
-        }
-    }
 }
 
 impl Internal {
@@ -178,7 +132,7 @@ impl Internal {
     /// The session ended.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<u32, ServerRefusal>, Lost> {
         let answer = self.run(Request::prepare(text)).await?;
-        let first = packets(answer.bytes()).next();
+        let first = payloads(answer.bytes()).next();
         if let Some(Ok(reply)) = first.map(PrepareOk::decode) {
             return Ok(Ok(reply.statement_id));
         }
@@ -289,7 +243,7 @@ impl Internal {
                 }
             }
             if let Some(position) = &one.position {
-                promises::require(&session.core, &mut session.connections, position.clone());
+                keeping::require(&session.core, &mut session.connections, position.clone());
             }
             session.connections.current.seen.unproved |= one.more;
             if let Some(here) = here {

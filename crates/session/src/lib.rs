@@ -39,15 +39,16 @@ use std::rc::Rc;
 pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing};
 pub use crate::client::refuse::ServerRefusal;
 pub use crate::client::transport::{ClientTls, Transport};
-pub use crate::consistency::promises::{Consistency, UNBOUNDED_MS};
-pub use crate::consistency::reads::{Failover, Reads, Stickiness, Transient};
+pub use crate::consistency::defaults::{Consistency, UNBOUNDED_MS};
+pub use crate::consistency::read_terms::{Failover, Reads, Stickiness, Transient};
 pub use crate::counters::Counters;
 pub use crate::dist_txn::{
     Allowed, BarrierPassed, BarriersHeld, DistTxnTerms, Keeper, LetGo, OwnEnded, OwnFound, Pass,
     Sealed, Settled, Verified,
 };
-pub use crate::door_clients::Stay;
-pub use crate::internal::{Internal, Lost, Own, Param, Written, join_written, token_of};
+pub use crate::door_clients::stay::Stay;
+pub use crate::internal::own::Own;
+pub use crate::internal::{Internal, Lost, Param, Written, join_written, token_of};
 pub use crate::introspection::kill::How;
 pub use crate::introspection::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::introspection::peers::{Elsewhere, NoPeers, Peers};
@@ -56,7 +57,7 @@ pub use crate::introspection::view::{Door, Lister, SessionView};
 pub use crate::per_core::{Core, Shared};
 pub use crate::place::{Heard, Sheet};
 pub use crate::scratch::{Scratch, ScratchServer};
-pub use crate::session::serve;
+pub use crate::session::serve::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
 pub use auth::account_places::AccountPlaces;
 pub use auth::clients::Clients;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use statistics::{Digests, Measured};
 use crate::client::stall::{Progress, Running};
 use crate::client::transport::Transport;
 use crate::connections::hold::Waiting;
-use crate::connections::parked::{Line, Parked};
+use crate::connections::parked::Parked;
 use crate::consistency::acks;
 use crate::consistency::required_waits::RequiredWaits;
 use crate::consistency::write_tags::WriteTags;
@@ -40,12 +41,13 @@ use crate::door_clients::DoorClients;
 use crate::execution::cache::Cache;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
-use crate::internal;
+use crate::internal::own;
+use crate::introspection::farm_statistics::{of_farm, publish_openings};
 use crate::introspection::peers::Peers;
 use crate::introspection::registry::Registry;
-use crate::introspection::statistics::{of_farm, publish_openings};
 use crate::introspection::view::{Asked, Hold};
-use crate::place::{Blocks, Plans};
+use crate::place::ids::Blocks;
+use crate::place::plans::Plans;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
 use crate::{Message, Operator};
@@ -224,6 +226,10 @@ pub(crate) struct Handle {
     pub in_line: Cell<bool>,
 }
 
+/// The sessions that have put a connection aside, the oldest first. An entry may be out of date.
+#[derive(Default)]
+pub(crate) struct Line(pub(crate) RefCell<VecDeque<Rc<Handle>>>);
+
 /// Buffers kept for the next statements; more are freed.
 const BUFFERS_MAX: usize = 64;
 
@@ -398,11 +404,11 @@ impl Core {
         // Who logs in by a name of the configuration's is looked at as the account's clients are.
         let alike = |entitlement: &Entitlement| {
             let now = |account| alike_of(accounts, &entitlement.user, account);
-            internal::is_own(entitlement)
+            own::is_own(entitlement)
                 || find(entitlement).is_none_or(|account| now(account) == entitlement.alike)
         };
         let valid = |entitlement: &Entitlement| {
-            if internal::is_own(entitlement) {
+            if own::is_own(entitlement) {
                 return true;
             }
             find(entitlement).is_some_and(|account| {

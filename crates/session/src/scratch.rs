@@ -1,21 +1,17 @@
 //! Where the scratch server is: a server beside the farm on which SELECTs run whose rows come from
 //! several groups. Heddle logs in to it by an account of its own.
 
+pub(crate) mod state;
+
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use backend::{
-    ConnectionError, Credential, Pass, PoolError, Profile, Secret, SessionState, Target,
-};
-use farm::{Engine, ServerId};
+use backend::{Credential, Profile, Secret, Target};
+use farm::ServerId;
 
-use crate::authentication::login::SessionUser;
-use crate::connections::target::target;
-use crate::internal::{AT_SCRATCH, own_entitlement};
-use crate::per_core::Core;
-use crate::variables::session_variables::SessionVariables;
+use crate::internal::own::{AT_SCRATCH, own_entitlement};
 
 /// Stands for the scratch server where others have their numbers; the store never gives it.
 pub(crate) const SCRATCH: ServerId = ServerId(u32::MAX);
@@ -42,11 +38,13 @@ const BOTH: [&str; 7] = [
     "lc_time_names",
     "max_sort_length",
 ];
+
 const MARIADB: [&str; 3] = [
     "max_recursive_iterations",
     "old_mode",
     "default_regex_flags",
 ];
+
 const MYSQL: [&str; 3] = [
     "cte_max_recursion_depth",
     "windowing_use_high_precision",
@@ -127,70 +125,4 @@ impl ScratchServer {
             entitlement: own_entitlement(&self.user, AT_SCRATCH),
         }
     }
-}
-
-impl Core {
-    /// The right to use its connections for such a client.
-    pub(crate) fn scratch_pass(&self, server: &ScratchServer, client: &Pass) -> Pass {
-        self.pools.pass(server.profile(client.profile()))
-    }
-}
-
-/// The session's state, as far as it matters to a statement on the scratch server.
-///
-/// # Errors
-/// The farm's servers do not say what a session begins with.
-pub(crate) async fn scratch_state(
-    core: &Core,
-    user: &SessionUser,
-    variables: &mut SessionVariables,
-) -> Result<Rc<SessionState>, PoolError> {
-    let state = variables.state.with_database(Some(DATABASE));
-    let mut state = state.without_variables(&LEFT_OUT.map(Arc::from));
-    for (name, value) in beginnings(core, user, variables).await?.iter() {
-        if state.variable(name).is_none() {
-            state = state.with_variable(name, value);
-        }
-    }
-    Ok(Rc::new(state))
-}
-
-/// What the farm's servers begin their sessions with.
-async fn beginnings(
-    core: &Core,
-    user: &SessionUser,
-    variables: &SessionVariables,
-) -> Result<Rc<Values>, PoolError> {
-    let edition = core.shared.defaults.globals();
-    let now_s = core.now_s.get();
-    let known = core.beginnings.borrow().clone();
-    if let Some(known) = known.filter(|it| it.edition == edition && now_s < it.until_s) {
-        return Ok(known.values);
-    }
-    let snapshot = core.snapshot();
-    let primary = snapshot.home().and_then(|home| home.primary());
-    let found = primary.and_then(|primary| target(&snapshot, primary.id, false));
-    let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
-        operation: "looking for the home group's primary",
-    }))?;
-    let pools = core.pools.clone();
-    let key = pools.key(found.server, false, &user.identity.pass);
-    let mut lease = Box::pin(pools.take(&found, key, &variables.state, 0)).await?;
-    let own = match lease.connection().engine() {
-        Engine::MariaDb => &MARIADB[..],
-        Engine::MySql => &MYSQL[..],
-    };
-    let names: Vec<&str> = BOTH.iter().chain(own).copied().collect();
-    let query = format!("SELECT @@global.{}", names.join(", @@global."));
-    let said = lease.connection_mut().ask(query.as_bytes()).await?;
-    lease.release();
-    let values: Values = names.into_iter().zip(said).collect();
-    let known = Beginnings {
-        edition,
-        until_s: now_s + KNOWN_S,
-        values: Rc::new(values),
-    };
-    let values = known.values.clone();
-    core.beginnings.replace(Some(known));
-    Ok(values)
 }

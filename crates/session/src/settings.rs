@@ -10,9 +10,9 @@ use memory::Budget;
 use routing::Preferences;
 use statistics::Settings as Counting;
 
-use crate::consistency::promises::Consistency;
-use crate::consistency::reads::Reads;
-use crate::dist_txn::DistTxnTerms;
+use crate::consistency::defaults::Consistency;
+use crate::consistency::read_terms::Reads;
+use crate::dist_txn::terms::DistTxnTerms;
 
 /// The settings of the SQL door that sessions read.
 #[derive(Clone, Copy, Debug)]

@@ -164,3 +164,29 @@ fn servers_are_found_by_uuid_address_and_name() {
     assert_eq!(find("s3307"), Some(1));
     assert_eq!(find("3307"), None);
 }
+
+#[test]
+fn the_mode_goes_with_the_standing() {
+    let primary = server("g", 1, Status::Primary);
+    let replica = server("g", 2, Status::Replica);
+    let led = replica.after_change_of_primary(true);
+    assert_eq!((led.status, led.mode), (Status::Primary, Mode::ReadWrite));
+    let follows = primary.after_change_of_primary(false);
+    assert_eq!(
+        (follows.status, follows.mode),
+        (Status::Replica, Mode::ReadOnly)
+    );
+    assert_eq!(replica.after_change_of_primary(false), replica);
+    // What an operator chose stays: the mode of a primary that leads on, and that a server is offline.
+    let quiet = ServerRecord {
+        mode: Mode::WriteOnly,
+        ..primary
+    };
+    assert_eq!(quiet.after_change_of_primary(true), quiet);
+    let offline = ServerRecord {
+        mode: Mode::Offline,
+        ..replica
+    };
+    assert_eq!(offline.with_status(Status::Faulty).mode, Mode::Offline);
+    assert_eq!(offline.with_status(Status::Primary).mode, Mode::ReadWrite);
+}

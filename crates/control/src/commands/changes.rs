@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::group::done;
 use crate::commands::ShardingCommands;
-use crate::sharding::catalog::Which;
+use crate::sharding::wanted::Which;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::identity;
 use catalog::record::{CHANGE, ChangeRecord, json};

@@ -5,7 +5,8 @@ use super::ConfigCommands;
 use meta::Transaction;
 use serde_json::Value;
 
-use crate::configuration::Draft;
+use crate::configuration::current::Current;
+use crate::configuration::document::Draft;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::configuration::groups::{self, Plan};
 use catalog::configuration::{self, Author, Version, count, listed, unified};
@@ -296,7 +297,7 @@ impl ConfigCommands {
 }
 
 /// Why there is nothing to start from, if that is so.
-fn unreadable(current: &crate::configuration::Current) -> Option<CommandError> {
+fn unreadable(current: &Current) -> Option<CommandError> {
     let why = current
         .refused
         .as_ref()

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::group::{done, find_group, no_server};
 use crate::context::Context;
+use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
-use crate::failover::{Told, with_status};
 use crate::links::Links;
 use crate::observe::Probes;
 use crate::observe::detect::Sign;
@@ -93,7 +93,7 @@ impl ThreatCommands {
         if record.status == Status::Primary {
             let sure = false;
             let event = Event::Reported { server, by, sure };
-            self.context.tell_driver(&record.group, Told::Event(event));
+            self.context.drivers.tell(&record.group, Told::Event(event));
         } else {
             self.probes.doubt(id, Sign::Reported(report(args)));
         }
@@ -128,13 +128,13 @@ impl ThreatCommands {
             }
             let (server, by, sure) = (ServerId(id), reporter(args), true);
             let event = Event::Reported { server, by, sure };
-            self.context.tell_driver(&record.group, Told::Event(event));
+            self.context.drivers.tell(&record.group, Told::Event(event));
         } else if record.status != Status::Faulty {
             // One that has become the primary meanwhile is looked at again.
             let faulty = |server: &mut ServerRecord| match server.status {
                 Status::Primary => Err(CommandError::Stale),
                 _ => {
-                    *server = with_status(server, Status::Faulty);
+                    *server = server.with_status(Status::Faulty);
                     Ok(())
                 }
             };

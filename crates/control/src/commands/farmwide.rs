@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::commands::dispatch::Commands;
-use crate::peers::{Peer, PeerError, Roster};
+use crate::peers::roster::{Peer, Roster};
+use crate::peers::transport::PeerError;
 use catalog::command::{Arguments, Call, CommandError, Table, Verb};
 
 /// The column that says whose a row is.

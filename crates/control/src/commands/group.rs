@@ -6,10 +6,11 @@ use farm::{GroupKind, Status};
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::context::records::no_group;
 use crate::failover::record_key;
 use crate::links::Links;
 use crate::provision::Provision;
-use crate::provision::admission::{Admitted, Newcomer, no_group, parse_address};
+use crate::provision::admission::{Admitted, Newcomer, parse_address};
 use crate::provision::import::{Import, Setup, free_name};
 use crate::provision::jobs::Aim;
 use catalog::command::{Arguments, CommandError, Table};

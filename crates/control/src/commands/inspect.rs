@@ -1,6 +1,5 @@
 //! Commands that show something: groups, servers, health, events, sessions, the commands themselves.
 
-use crate::observe::privileges::Privileges;
 use std::sync::Arc;
 
 use farm::{Group, Kill, Killed, Mode, Server, Status, Victim};
@@ -10,7 +9,7 @@ use super::group::{find_group, no_server};
 use crate::background::Background;
 use crate::context::Context;
 use crate::observe::privileges::OwnAccount;
-use crate::peers::PeerRouters;
+use crate::peers::routers::PeerRouters;
 use crate::provision::admission::parse_address;
 use crate::sessions::SessionInfo;
 use catalog::command::{Arguments, CommandError, TABLE, Table};
@@ -22,7 +21,6 @@ pub(crate) struct InspectCommands {
     background: Arc<Background>,
     own_account: Arc<OwnAccount>,
     peers: Arc<PeerRouters>,
-    privileges: Arc<Privileges>,
 }
 
 impl InspectCommands {
@@ -31,14 +29,12 @@ impl InspectCommands {
         background: &Arc<Background>,
         own_account: &Arc<OwnAccount>,
         peers: &Arc<PeerRouters>,
-        privileges: &Arc<Privileges>,
     ) -> InspectCommands {
         InspectCommands {
             context: Arc::clone(context),
             background: Arc::clone(background),
             own_account: Arc::clone(own_account),
             peers: Arc::clone(peers),
-            privileges: Arc::clone(privileges),
         }
     }
 }
@@ -173,7 +169,7 @@ impl InspectCommands {
                 record.is_some_and(|it| !it.never_primary).into(),
                 server.health.gtid.as_str().into(),
                 server.health.error.as_str().into(),
-                self.privileges.missing(server.id.0).into(),
+                self.own_account.missing(server.id.0).into(),
                 (*server.version).into(),
             ]);
         }

@@ -24,14 +24,12 @@ pub(crate) mod transaction;
 
 use crate::commands::inspect::InspectCommands;
 use crate::context::Context;
-use crate::leadership::Election;
+use crate::leadership::election::Election;
 use crate::links::Links;
 use crate::provision::jobs::Jobs;
 use crate::reshard::Resharding;
 use crate::sharding::ShardedTables;
 use std::sync::Arc;
-
-pub(crate) use shards::find_shard;
 
 /// The commands about the configuration and its rules.
 pub(crate) struct ConfigCommands {

@@ -8,10 +8,11 @@ use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use crate::sharding::catalog::Which;
+use crate::sharding::key::check_key;
+use crate::sharding::named::{find_map, find_named, no_map, table_name};
+use crate::sharding::wanted::Which;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::record::{Declared, KeyRecord, MapRecord, TableRecord};
-use planner::belongs::key_type;
 
 /// Longest name of a map.
 const NAME_BYTES_MAX: usize = 64;
@@ -331,73 +332,6 @@ fn table_row(declared: &Declared, record: &TableRecord) -> Option<Vec<Value>> {
     ])
 }
 
-/// The map of that number or name.
-pub(super) fn find_map(declared: &Declared, given: &str) -> Result<u32, CommandError> {
-    let by_number = given
-        .parse()
-        .ok()
-        .filter(|id| declared.maps.contains_key(id));
-    let mut maps = declared.maps.iter();
-    let mut by_name = || maps.find(|(_, map)| map.name == given && !given.is_empty());
-    by_number
-        .or_else(|| by_name().map(|(id, _)| *id))
-        .ok_or_else(|| no_map(given))
-}
-
-/// «There is no such map», with where to look.
-pub(super) fn no_map(given: impl std::fmt::Display) -> CommandError {
-    CommandError::Refused(format!(
-        "there is no shard map {given}; `sharding list_definitions` lists them, `sharding \
-         create_definition` makes one"
-    ))
-}
-
-/// The declared table of that name.
-pub(super) fn find_table<'a>(
-    declared: &'a Declared,
-    args: &Arguments,
-) -> Result<&'a TableRecord, CommandError> {
-    let name = table_name(args)?;
-    declared.tables.get(&name).ok_or_else(|| {
-        CommandError::Refused(format!(
-            "table {}.{} is on no shard map; `sharding list_tables` lists those that are",
-            name.0, name.1
-        ))
-    })
-}
-
-/// The table of that name, be it made or not.
-pub(super) fn find_named<'a>(
-    declared: &'a Declared,
-    args: &Arguments,
-) -> Result<&'a TableRecord, CommandError> {
-    let expected = declared.expected.get(&table_name(args)?);
-    find_table(declared, args).or_else(|error| expected.ok_or(error))
-}
-
-/// Database and table of `table_name`; names between backticks may have points.
-pub(super) fn table_name(args: &Arguments) -> Result<(String, String), CommandError> {
-    let given = args.text("table_name");
-    let bad = || args.bad("table_name", given, "DATABASE.TABLE");
-    let (database, rest) = part(given).ok_or_else(bad)?;
-    let rest = rest.strip_prefix('.').ok_or_else(bad)?;
-    let (table, rest) = part(rest).ok_or_else(bad)?;
-    if !rest.is_empty() || database.is_empty() || table.is_empty() {
-        return Err(bad());
-    }
-    Ok((database, table))
-}
-
-/// One name and what follows it.
-fn part(text: &str) -> Option<(String, &str)> {
-    let Some(quoted) = text.strip_prefix('`') else {
-        let end = text.find('.').unwrap_or(text.len());
-        return Some((text[..end].to_owned(), &text[end..]));
-    };
-    let (name, rest) = quoted.split_once('`')?;
-    Some((name.to_owned(), rest))
-}
-
 fn check_map_name(args: &Arguments, declared: &Declared, name: &str) -> Result<(), CommandError> {
     let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
     let odd = |c: char| c.is_control() || c.is_whitespace() || "*/'\"`".contains(c);
@@ -415,67 +349,4 @@ fn check_map_name(args: &Arguments, declared: &Declared, name: &str) -> Result<(
             "map {id} has the name {name} already; choose another one"
         ))),
     }
-}
-
-/// Makes sure that the column can be the table's shard key, and that its unique keys stay unique.
-pub(super) fn check_key(
-    kind: &ShardKind,
-    full: &str,
-    schema: &TableSchema,
-    key: &mut KeyRecord,
-) -> Result<(), CommandError> {
-    let columns = || {
-        let names = schema.columns.iter().map(|column| &*column.name);
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let Some(at) = schema.column(&key.column) else {
-        return Err(CommandError::Refused(format!(
-            "{full} has no column {}; it has {}",
-            key.column,
-            columns()
-        )));
-    };
-    let column = &schema.columns[at];
-    key.column = column.name.to_string();
-    key.key =
-        key_type(*kind, column).map_err(|why| CommandError::Refused(format!("{full}: {why}")))?;
-    if column.generated {
-        return Err(CommandError::Refused(format!(
-            "{full}: {} is computed by the server; a shard key is given by the statement",
-            column.name
-        )));
-    }
-    let named = |columns: &[u16]| {
-        let of = columns
-            .iter()
-            .map(|at| schema.columns.get(usize::from(*at)));
-        let names = of.map(|column| column.map_or("an expression", |column| &*column.name));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    // Heddle gives ids that are unique over the farm.
-    let covered = |columns: &[u16]| {
-        columns.iter().any(|&one| {
-            usize::from(one) == at
-                || schema
-                    .columns
-                    .get(usize::from(one))
-                    .is_some_and(|column| column.auto_increment)
-        })
-    };
-    let all = std::iter::once(&schema.primary).chain(&schema.unique);
-    // A table without a primary key has nothing to be kept unique by it.
-    let keys = all.filter(|columns| !columns.is_empty());
-    let loose: Vec<String> = keys
-        .filter(|columns| !covered(columns))
-        .map(|columns| format!("({})", named(columns)))
-        .collect();
-    if loose.is_empty() || key.checked {
-        return Ok(());
-    }
-    Err(CommandError::Refused(format!(
-        "{full} has unique keys without {}: {}; the servers keep them unique on each shard only. Add \
-         the column to them, or say --checked when the application sees to it",
-        column.name,
-        loose.join(", ")
-    )))
 }

@@ -7,10 +7,11 @@ use routing::shard::{Literal, Nowhere, locate, stored};
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::sharding::{check_key, find_map, find_named, find_table, no_map, table_name};
 use crate::commands::ShardingCommands;
 use crate::sharding::accept::rows_of;
-use crate::sharding::catalog::Which;
+use crate::sharding::key::check_key;
+use crate::sharding::named::{find_map, find_named, find_shard, find_table, no_map, table_name};
+use crate::sharding::wanted::Which;
 use catalog::bounds;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::identity;
@@ -434,19 +435,4 @@ fn divide_slots(declared: &mut Declared, map: u32, kind: ShardKind) {
             shard.slots = vec![(number(end(at)), number(end(at + 1) - 1))];
         }
     }
-}
-
-/// The shard that a call names.
-pub(crate) fn find_shard<'a>(
-    declared: &'a Declared,
-    args: &Arguments,
-) -> Result<(u32, &'a ShardRecord), CommandError> {
-    let given = args.text("shard_id");
-    let id: Option<u32> = given.parse().ok();
-    let found = id.and_then(|id| Some((id, declared.shards.get(&id)?)));
-    found.ok_or_else(|| {
-        CommandError::Refused(format!(
-            "there is no shard {given}; `sharding list_shards` lists them"
-        ))
-    })
 }

@@ -8,7 +8,7 @@
 use meta::Transaction;
 
 use crate::context::Context;
-use crate::provision::cloning::no_member;
+use crate::context::records::no_member;
 use catalog::command::CommandError;
 use catalog::configuration::Author;
 use catalog::record::ServerRecord;

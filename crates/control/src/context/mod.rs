@@ -8,9 +8,13 @@
 //!
 //! Must not know: servers' connections, other routers, and what any part does with what it reads here.
 
+pub(crate) mod acks;
+mod document;
+pub(crate) mod drivers;
 pub(crate) mod editing;
 pub(crate) mod picture;
-mod records;
+pub(crate) mod records;
+pub(crate) mod seen;
 pub(crate) mod standing;
 pub(crate) mod supervision;
 pub(crate) mod trail;
@@ -21,21 +25,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use farm::{Accounts, Container, Containers, Interest, Published, Snapshot, Status};
+use farm::{Accounts, Container, Containers, Interest, Published, Snapshot};
 use meta::{Outcome, Store, Transaction};
 use rowcache::ReadState;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
-use crate::configuration::Current;
+use crate::configuration::current::Current;
+use crate::context::drivers::{Drivers, Told};
+use crate::context::seen::Seen;
 use crate::context::trail::Trail;
-use crate::failover::{Told, shown_acks, with_status};
 use crate::leadership::Leadership;
-use crate::observe::privileges::Privileges;
-use crate::observe::probes::Seen;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::sharding::Layout;
-use crate::sharding::catalog::Tables;
+use crate::sharding::layout::Layout;
+use crate::sharding::wanted::{WantedTables, Which};
 use catalog::command::CommandError;
 use catalog::event::{Event, Ring};
 use catalog::record::Records;
@@ -47,8 +50,6 @@ pub(crate) struct State {
     pub(crate) records: Records,
     pub(crate) seen: HashMap<u32, Seen>,
     pub(crate) standing: Standing,
-    /// Where each group's failover machine hears.
-    pub(crate) drivers: HashMap<String, mpsc::Sender<Told>>,
     accounts: Arc<Accounts>,
     /// Those that stand in the servers' own tables. Declared ones of the same name count.
     plugin: Vec<Container>,
@@ -112,14 +113,14 @@ pub(crate) struct Context {
     trail: Mutex<Trail>,
     events: Mutex<Ring>,
     pub(crate) tally: Tally,
+    /// Where the groups' failover drivers are told what happens.
+    pub(crate) drivers: Drivers,
     /// The set of servers, or where one is, may have changed.
     pub(crate) servers_changed: Notify,
     /// Who leads the farm, as far as this router knows: the right by which everybody acts.
     pub(crate) leadership: Leadership,
-    /// Told when tables have to be read anew.
-    pub(crate) tables: Arc<Tables>,
-    /// Told which servers left.
-    pub(crate) privileges: Arc<Privileges>,
+    /// The tables that have to be read anew.
+    pub(crate) tables: WantedTables,
 }
 
 impl Context {
@@ -145,7 +146,6 @@ impl Context {
                 records,
                 seen: HashMap::new(),
                 standing: Standing::default(),
-                drivers: HashMap::new(),
                 accounts: Arc::default(),
                 plugin: Vec::new(),
                 configuration: Current::default(),
@@ -154,10 +154,10 @@ impl Context {
             trail: Mutex::default(),
             events: Mutex::new(Ring::default()),
             tally: Tally::default(),
+            drivers: Drivers::default(),
             servers_changed: Notify::new(),
             leadership,
-            tables: Arc::default(),
-            privileges: Arc::default(),
+            tables: WantedTables::default(),
         }
     }
 
@@ -241,15 +241,12 @@ impl Context {
         }
         let happened = records.events_since(&state.records);
         state.seen.retain(|id, _| records.servers.contains_key(id));
-        self.privileges
-            .retain(|id| records.servers.contains_key(&id));
         state.records = records;
         state.keep_ahead();
-        if let Some(which) = state.lay_out() {
+        if let Some(which) = state.lay_out_tables() {
             self.tables.want(which);
         }
         let configured = version.and_then(|version| self.take_version(&mut state, version));
-        let groups: Vec<String> = state.drivers.keys().cloned().collect();
         drop(state);
         happened.into_iter().for_each(|event| self.happened(event));
         if let Some(event) = configured {
@@ -258,9 +255,7 @@ impl Context {
         }
         self.servers_changed.notify_one();
         self.publish();
-        for group in groups {
-            self.tell_driver(&group, Told::Members);
-        }
+        self.drivers.tell_all(|| Told::Members);
         Ok(())
     }
 
@@ -300,7 +295,7 @@ impl Context {
         });
         let sights: HashMap<u32, Sight> = sights.collect();
         let wait_ms = self.settings().last_replica_wait_ms;
-        let acks = |group: &str| shown_acks(state, group, wait_ms);
+        let acks = |group: &str| acks::shown(&state.records, &state.seen, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),
             sharding: state.layout.sharding(),
@@ -327,15 +322,6 @@ impl Context {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Tells the driver of a group; never waits.
-    pub(crate) fn tell_driver(&self, group: &str, told: Told) {
-        let driver = self.state().drivers.get(group).cloned();
-        if let Some(driver) = driver {
-            // A driver that is so far behind learns the same from what follows.
-            let _ = driver.try_send(told);
-        }
-    }
-
     /// Tells the driver of a server's group.
     pub(crate) fn tell_of(&self, id: u32, event: machines::failover::Event) {
         let group = {
@@ -344,23 +330,23 @@ impl Context {
             record.map(|kept| kept.value.group.clone())
         };
         if let Some(group) = group {
-            self.tell_driver(&group, Told::Event(event));
+            self.drivers.tell(&group, Told::Event(event));
         }
     }
 }
 
 impl State {
+    /// Puts together where tables are; gives those that have to be read anew.
+    pub(crate) fn lay_out_tables(&mut self) -> Option<Which> {
+        self.layout.follow(&self.records)
+    }
+
     /// A change of primary that is published stays so, though the store does not have it yet.
     fn keep_ahead(&mut self) {
         for (group, leader) in self.standing.ahead() {
             let members = self.records.servers.iter_mut();
             for (&id, kept) in members.filter(|(_, kept)| kept.value.group == group) {
-                let status = match kept.value.status {
-                    _ if leader == Some(id) => Status::Primary,
-                    Status::Primary => Status::Replica,
-                    other => other,
-                };
-                kept.value = with_status(&kept.value, status);
+                kept.value = kept.value.after_change_of_primary(leader == Some(id));
             }
         }
     }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Observation, Thread, ThreadError};
 use farm::server::Fresh;
 use farm::{Accounts, Acks, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
 
@@ -125,25 +124,6 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
         && a.containers == b.containers
 }
 
-/// The health of a server that answered.
-pub(crate) fn healthy(observation: &Observation) -> Health {
-    let replica = observation.replica.as_ref();
-    let said =
-        |error: Option<&ThreadError>| error.map_or(String::new(), |error| error.text.clone());
-    Health {
-        alive: true,
-        read_only: observation.read_only,
-        sql_mode: observation.sql_mode.clone(),
-        logins_set_mode: observation.logins_set_mode,
-        io_running: replica.map(|replica| replica.io == Thread::Running),
-        sql_running: replica.map(|replica| replica.sql == Thread::Running),
-        io_error: said(replica.and_then(|replica| replica.io_error.as_ref())),
-        sql_error: said(replica.and_then(|replica| replica.sql_error.as_ref())),
-        gtid: observation.gtid.clone(),
-        error: String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use farm::Status;
@@ -153,23 +133,15 @@ mod tests {
 
     fn sight(gtid: &str, read_only: bool) -> Sight {
         Sight {
-            health: healthy(&observed(gtid, read_only)),
+            health: Health {
+                alive: true,
+                read_only,
+                gtid: gtid.to_owned(),
+                error: String::new(),
+                ..Health::unknown()
+            },
             fresh: Arc::default(),
             term: 0,
-        }
-    }
-
-    fn observed(gtid: &str, read_only: bool) -> Observation {
-        Observation {
-            version: "10.11.6-MariaDB".to_owned(),
-            uuid: None,
-            server_id: 1,
-            read_only,
-            sql_mode: String::new(),
-            logins_set_mode: false,
-            gtid: gtid.to_owned(),
-            replica: None,
-            acks: None,
         }
     }
 

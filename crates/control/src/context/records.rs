@@ -1,11 +1,10 @@
-//! Questions about single servers, answered by the records.
+//! Questions about single servers and groups, answered by the records.
 
 use std::sync::Arc;
 
 use farm::Freshness;
 
 use super::Context;
-use crate::provision::cloning::no_member;
 use catalog::command::CommandError;
 use catalog::record::ServerRecord;
 
@@ -46,4 +45,14 @@ impl Context {
     pub(crate) fn freshness(&self, id: u32) -> Arc<Freshness> {
         Arc::clone(&self.state().seen.entry(id).or_default().fresh)
     }
+}
+
+/// It left the farm while something was done for it.
+pub(crate) fn no_member(id: u32) -> CommandError {
+    CommandError::Refused(format!("server {id} is no longer a part of the farm"))
+}
+
+/// «There is no such group», with what to do.
+pub(crate) fn no_group(group: &str) -> String {
+    format!("there is no group {group}; `group lookup_groups` lists them, `group create` makes one")
 }

@@ -84,7 +84,7 @@ impl Context {
     }
 
     /// Cuts the sessions off from a group's primary: their connections to it end, it serves nothing
-    /// until [`Control::heal`], and what needs it waits.
+    /// until [`Context::heal`], and what needs it waits.
     pub(crate) fn begin_cut(&self, group: &str, id: u32) {
         let now_us = self.now_us();
         {

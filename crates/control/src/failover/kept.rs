@@ -1,6 +1,6 @@
 //! What the state store knows of a change of primary: the machine's record under `/failover/GROUP`.
 
-use farm::{Engine, Mode, Position, ServerId, Status};
+use farm::{Engine, Position, ServerId, Status};
 use machines::failover::{Record, Step};
 use meta::{Entry, Outcome, Store, Transaction};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::failover::FailoverDrivers;
 use catalog::Error;
 use catalog::command::CommandError;
-use catalog::record::{Records, ServerRecord};
+use catalog::record::Records;
 
 /// Prefix of the keys.
 pub(super) const FAILOVER: &str = "/failover/";
@@ -239,13 +239,11 @@ fn standing(
     fork: Option<&Position>,
 ) -> Transaction {
     for (id, record) in records.members(group) {
-        let status = match record.status {
-            _ if primary == Some(ServerId(id)) => Status::Primary,
-            _ if lost.contains(&ServerId(id)) => Status::Faulty,
-            Status::Primary => Status::Replica,
-            other => other,
+        let leads = primary == Some(ServerId(id));
+        let changed = match lost.contains(&ServerId(id)) && !leads {
+            true => record.with_status(Status::Faulty),
+            false => record.after_change_of_primary(leads),
         };
-        let changed = with_status(record, status);
         transaction = records.change_server(transaction, id, &changed);
     }
     if let Some(fork) = fork
@@ -256,21 +254,6 @@ fn standing(
         transaction = records.change_group_in(transaction, group, &changed);
     }
     transaction
-}
-
-/// The record of a server in another standing, in the mode that goes with it.
-pub(crate) fn with_status(record: &ServerRecord, status: Status) -> ServerRecord {
-    let mode = match status {
-        Status::Primary if record.status == Status::Primary => record.mode,
-        Status::Primary => Mode::ReadWrite,
-        _ if record.mode == Mode::Offline => Mode::Offline,
-        _ => Mode::ReadOnly,
-    };
-    ServerRecord {
-        status,
-        mode,
-        ..record.clone()
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::{Engine, GroupKind, Position, ServerId, Status};
+use farm::{GroupKind, Position, ServerId, Status};
 use machines::failover::{
     Acks, Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record,
     RouterId, Step,
@@ -26,19 +26,15 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::background::Background;
 use crate::context::Context;
 use crate::context::State;
+use crate::context::acks;
+use crate::context::drivers::{Outcome, Told};
 use crate::context::supervision::caught;
 use crate::links::Links;
-use crate::links::reach::ack_wait_ms;
 use crate::observe::Probes;
 use crate::provision::Rejoin;
 use catalog::event;
 
-pub(crate) use kept::{record_key, with_status};
-pub(crate) use order::Outcome;
-pub(crate) use steps::failed;
-
-/// What a driver may have waiting; a heartbeat too many is no loss, as more follow.
-const TOLD_MAX: usize = 4096;
+pub(crate) use kept::record_key;
 
 /// So often a driver looks whether its group is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -46,20 +42,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Losses are compared over so long: short enough that a machine that fails every now and then is
 /// still replaced fast.
 const FLAP_WINDOW_US: u64 = 5_000_000;
-
-/// What a driver is told.
-pub(crate) enum Told {
-    /// For its machine.
-    Event(Event),
-    /// An operator's wish, and who waits for the outcome.
-    Order(machines::failover::Order, oneshot::Sender<Outcome>),
-    /// The group's records changed.
-    Members,
-    /// Who is there, who leads, who votes or who has cut may have changed.
-    Leadership,
-    /// The store has this record of a change of primary now.
-    Recorded(String),
-}
 
 /// The task that drives one group's machine.
 struct Driver {
@@ -110,8 +92,7 @@ impl FailoverDrivers {
 impl FailoverDrivers {
     /// Drives the machine of one group for as long as the farm has it.
     pub(crate) async fn drive(self: Arc<Self>, group: String) {
-        let (sender, inbox) = mpsc::channel(TOLD_MAX);
-        self.context.state().drivers.insert(group.clone(), sender);
+        let inbox = self.context.drivers.begin(&group);
         let active = self.is_active(&group);
         let policy = self.policy(&group);
         let driver = Driver {
@@ -133,7 +114,7 @@ impl FailoverDrivers {
             views: views::Views::default(),
         };
         driver.run(inbox).await;
-        self.context.state().drivers.remove(&group);
+        self.context.drivers.end(&group);
     }
 
     fn is_active(&self, group: &str) -> bool {
@@ -182,29 +163,14 @@ impl FailoverDrivers {
 
 /// Who makes clients wait until a commit is on two servers.
 fn acks_of(state: &State, group: &str, last_replica_wait_ms: u64) -> Acks {
-    let Some(wait_ms) = ack_wait_ms(&state.records, group, last_replica_wait_ms) else {
+    let Some(wait_ms) = acks::wait_ms(&state.records, group, last_replica_wait_ms) else {
         return Acks::Nobody;
     };
     let forever = wait_ms == engine::replication::ACK_WAIT_FOREVER_MS;
-    match shown_acks(state, group, last_replica_wait_ms) {
+    match acks::shown(&state.records, &state.seen, group, last_replica_wait_ms) {
         // With the last replica the router goes on after a while, as servers do.
         farm::Acks::Router { .. } if forever => Acks::Router,
         _ => Acks::Servers { forever },
-    }
-}
-
-/// The same as sessions see it. Whether a server can wait is known once its primary was probed.
-pub(crate) fn shown_acks(state: &State, group: &str, last_replica_wait_ms: u64) -> farm::Acks {
-    let wait_ms = ack_wait_ms(&state.records, group, last_replica_wait_ms);
-    let primary = state.records.primary(group);
-    let asked = primary.and_then(|(id, _)| state.seen.get(&id)?.observation.as_ref());
-    let mut members = state.records.members(group);
-    let mysql = members.any(|(_, record)| record.engine == Engine::MySql);
-    match wait_ms {
-        Some(wait_ms) if mysql && asked.is_none_or(|seen| seen.acks.is_none()) => {
-            farm::Acks::Router { wait_ms }
-        }
-        _ => farm::Acks::Servers,
     }
 }
 

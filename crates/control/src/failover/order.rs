@@ -8,13 +8,11 @@ use farm::ServerId;
 use machines::failover::{Answer, Failed, Order};
 use tokio::sync::oneshot;
 
-use super::steps::failed;
-use super::{Told, done};
+use super::done;
+use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
+use crate::observe::fault::failed;
 use catalog::command::CommandError;
-
-/// What became of an order, for people.
-pub(crate) type Outcome = Result<String, String>;
 
 /// Between two looks at what still runs on the old primary.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
@@ -23,7 +21,7 @@ impl FailoverDrivers {
     /// Gives an order to a group's machine and waits for its outcome.
     pub(crate) async fn order(&self, group: &str, what: Order) -> Result<String, CommandError> {
         let (waiter, outcome) = oneshot::channel();
-        self.context.tell_driver(group, Told::Order(what, waiter));
+        self.context.drivers.tell(group, Told::Order(what, waiter));
         match outcome.await {
             Ok(Ok(text)) => Ok(text),
             Ok(Err(why)) => Err(CommandError::Refused(format!("group {group}: {why}"))),

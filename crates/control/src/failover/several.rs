@@ -14,9 +14,11 @@ use meta::{Change, LeaseId, Transaction};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Driver, Told, kept};
+use super::{Driver, kept};
+use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
-use crate::leadership::{CutRecord, Role, VoteRecord, cut_key, vote_key};
+use crate::leadership::Role;
+use crate::leadership::presence::{CutRecord, VoteRecord, cut_key, vote_key};
 use catalog::command::CommandError;
 use catalog::record::json;
 
@@ -290,7 +292,8 @@ impl FailoverDrivers {
                 && let Some(group) = key.strip_prefix(kept::FAILOVER)
             {
                 self.context
-                    .tell_driver(group, Told::Recorded(value.clone()));
+                    .drivers
+                    .tell(group, Told::Recorded(value.clone()));
             }
         }
     }

@@ -10,9 +10,9 @@ use faults::Chore;
 use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 
 use super::done;
-use super::kept::with_status;
 use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
+use crate::observe::fault::failed;
 use crate::observe::releases;
 use catalog::event;
 use catalog::record::ServerRecord;
@@ -324,12 +324,7 @@ impl FailoverDrivers {
             for id in ids {
                 let is_it = primary == Some(ServerId(id));
                 if let Some(kept) = state.records.servers.get_mut(&id) {
-                    let status = match kept.value.status {
-                        _ if is_it => Status::Primary,
-                        Status::Primary => Status::Replica,
-                        other => other,
-                    };
-                    kept.value = with_status(&kept.value, status);
+                    kept.value = kept.value.after_change_of_primary(is_it);
                 }
                 if is_it {
                     since_us = state.standing.leads(group, id);
@@ -404,27 +399,5 @@ fn said(text: String) -> Failed {
     Failed {
         fault: Fault::Said,
         text,
-    }
-}
-
-/// What a failed step says about its server.
-pub(crate) fn failed(error: Error) -> Failed {
-    let fault = match &error {
-        Error::Refused { .. }
-        | Error::Reply { .. }
-        | Error::Replication { .. }
-        | Error::Deposed { .. } => Fault::Said,
-        Error::Timeout { .. } => Fault::Late,
-        Error::Lost { .. } => Fault::Reset,
-        Error::Connect {
-            nobody_listens: true,
-            ..
-        } => Fault::Refused,
-        // Somebody answers, but it is not the server.
-        Error::Connect { .. } | Error::Certificate { .. } => Fault::Silent,
-    };
-    Failed {
-        fault,
-        text: error.to_string(),
     }
 }

@@ -10,7 +10,8 @@ use farm::{ServerId, Status};
 use machines::failover::{Event, Fault};
 use tokio::task::AbortHandle;
 
-use super::{Driver, Told};
+use super::Driver;
+use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
 
 /// Replicas are asked so often, for so long, after a doubt.
@@ -78,7 +79,8 @@ impl FailoverDrivers {
                 if now.io != Thread::Running && !self.context.leadership.is_alone() {
                     let replica = ServerId(id);
                     self.context
-                        .tell_driver(&group, Told::Event(Event::Disconnected { replica }));
+                        .drivers
+                        .tell(&group, Told::Event(Event::Disconnected { replica }));
                     continue;
                 }
                 let last = before.insert(id, now.received.clone());
@@ -88,7 +90,7 @@ impl FailoverDrivers {
                         replica: ServerId(id),
                         heard_us: self.context.now_us(),
                     };
-                    self.context.tell_driver(&group, Told::Event(view));
+                    self.context.drivers.tell(&group, Told::Event(view));
                 }
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::presence::RouterRecord;
-use crate::leadership::Election;
-use crate::peers::{is_gone, is_refusal};
+use crate::leadership::election::Election;
+use crate::peers::transport::{is_gone, is_refusal};
 use catalog::record::Kept;
 
 /// Before a connection that ended is made anew.

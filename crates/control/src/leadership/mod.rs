@@ -8,31 +8,26 @@
 //!
 //! A router without others (its store is a file of its own) holds the leadership for ever, and nothing of
 //! this costs it anything.
+//!
+//! [`Leadership`] is what a router knows of all this: by it everybody asks for the right to act. It knows nothing of
+//! the farm. [`election::Election`] keeps it true.
 
-pub(crate) mod follower;
+pub(crate) mod election;
 mod life;
-mod presence;
-mod roster;
+pub(crate) mod presence;
 mod tenure;
 
-use crate::commander::Commander;
-use crate::txn_recovery::DistTxns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use meta::{Lease, LeaseId, Transaction, Update};
+use meta::{Lease, LeaseId, Transaction};
 use tokio::sync::{Notify, watch};
 
-use crate::context::Context;
-use crate::failover::Told;
-use crate::peers::{Leads, Peer, Roster};
 use catalog::command::CommandError;
-use catalog::event::{Event, epoch_ms};
-
-pub(crate) use presence::{CutRecord, LEADER, ROUTER, VoteRecord, cut_key, vote_key};
-use presence::{PREFIXES, Presence, RouterRecord, Seat};
+use catalog::event::epoch_ms;
+use presence::{CutRecord, LEADER, Presence, RouterRecord, Seat};
 
 /// What this router is to the farm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,34 +59,6 @@ impl Right {
             Right::Leader(number) => Some(number),
         }
     }
-}
-
-/// A router of the farm, for people and doors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Router {
-    pub slot: u8,
-    /// Of its process.
-    pub id: String,
-    pub name: String,
-    pub http: String,
-    pub sql: String,
-    pub version: String,
-    /// Milliseconds since 1970.
-    pub started_ms: u64,
-    pub leads: bool,
-    /// Since when it leads.
-    pub leads_since_ms: Option<u64>,
-    /// It is this one.
-    pub own: bool,
-}
-
-/// How the store is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contact {
-    /// For how long the store has not answered; `None` for a router that is alone, or while it does.
-    pub silent_for: Option<Duration>,
-    /// So long that the router should say that it is not ready.
-    pub refuses: bool,
 }
 
 /// What one router knows of the leadership.
@@ -260,169 +227,6 @@ impl Inner {
             peers: others.map(|(slot, kept)| (*slot, kept.revision)).collect(),
             expired_routers: self.expired_routers.keys().copied().collect(),
         }
-    }
-}
-
-/// Keeps this router registered among the others, and campaigns for the leadership.
-pub(crate) struct Election {
-    context: Arc<Context>,
-    commander: Commander,
-    dist_txns: Arc<DistTxns>,
-    roster: watch::Sender<Arc<Roster>>,
-}
-
-impl Election {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        commander: Commander,
-        dist_txns: &Arc<DistTxns>,
-    ) -> Election {
-        Election {
-            context: Arc::clone(context),
-            commander,
-            dist_txns: Arc::clone(dist_txns),
-            roster: watch::Sender::default(),
-        }
-    }
-}
-
-impl Election {
-    /// All routers that live, by slot. One that is alone is in slot 0.
-    pub fn routers(&self) -> Vec<Router> {
-        let leadership = &self.context.leadership;
-        let settings = self.context.settings();
-        let inner = leadership.inner();
-        let leader = inner.presence.leader.as_ref();
-        let of = |slot: u8, record: &RouterRecord| {
-            let leader = leader.filter(|leader| leader.value.id == record.id);
-            Router {
-                slot,
-                id: record.id.clone(),
-                name: record.name.clone(),
-                http: record.http.clone(),
-                sql: record.sql.clone(),
-                version: record.version.clone(),
-                started_ms: record.started_ms,
-                leads: leader.is_some() || leadership.alone,
-                leads_since_ms: leader.map(|leader| leader.value.since_ms),
-                own: record.id == leadership.id,
-            }
-        };
-        if leadership.alone {
-            let record = self.own_record(&settings);
-            return vec![of(0, &record)];
-        }
-        let routers = inner.presence.routers.iter();
-        routers.map(|(slot, kept)| of(*slot, &kept.value)).collect()
-    }
-
-    /// How long the store has been silent, and whether that is too long.
-    pub fn contact(&self) -> Contact {
-        if self.context.leadership.alone {
-            return Contact::default();
-        }
-        let settings = self.context.settings();
-        let Some(membership) = &settings.membership else {
-            return Contact::default();
-        };
-        let silent_for = self.context.leadership.inner().answered.elapsed();
-        let limit = Duration::from_millis(membership.store_silence_ms);
-        let silent = silent_for >= limit;
-        Contact {
-            silent_for: silent.then_some(silent_for),
-            refuses: silent && membership.refuses_without_store,
-        }
-    }
-
-    /// Reads who is there, all at once; gives the revision from which a watch misses nothing.
-    pub(crate) async fn read_presence(&self) -> Result<u64, meta::Error> {
-        let mut oldest = u64::MAX;
-        for prefix in PREFIXES {
-            let listing = self.context.store().scan(prefix).await?;
-            oldest = oldest.min(listing.revision);
-            let mut inner = self.context.leadership.inner();
-            inner
-                .presence
-                .read(prefix, &listing.entries, listing.revision);
-        }
-        self.presence_changed();
-        Ok(oldest)
-    }
-
-    /// Takes over what an update says of the routers; false when it says nothing of them.
-    pub(crate) fn take_presence(&self, update: &Update) -> bool {
-        let touched = self.context.leadership.inner().presence.update(update);
-        if touched {
-            self.presence_changed();
-        }
-        touched
-    }
-
-    /// Something may have changed about who is there, who leads, or who votes.
-    pub(crate) fn presence_changed(&self) {
-        self.update_role();
-        self.context.leadership.changed.notify_waiters();
-        let groups: Vec<String> = self.context.state().drivers.keys().cloned().collect();
-        for group in groups {
-            self.context.tell_driver(&group, Told::Leadership);
-        }
-    }
-
-    /// Takes note of what this router is now, and tells what happened since the last time.
-    fn update_role(&self) {
-        let leadership = &self.context.leadership;
-        if leadership.alone {
-            return;
-        }
-        let (role, shown, before) = {
-            let mut inner = leadership.inner();
-            inner.note_expired_routers(&leadership.id);
-            let shown = inner.shown();
-            let before = std::mem::replace(&mut inner.shown, shown.clone());
-            (inner.role(&leadership.id, Instant::now()), shown, before)
-        };
-        let was = leadership.role.send_replace(role.clone());
-        self.set_roster(self.roster_of(&role));
-        let mut texts = shown.since(&before);
-        if let (Some(number), None) = (was.leads, role.leads)
-            && before.leader == shown.leader
-        {
-            let text = format!("this router leads no more: its lease {number} may have run out");
-            texts.push(("leader_changed", text));
-        }
-        for (kind, text) in texts {
-            self.context.happened(Event::now(kind, "", text));
-        }
-    }
-}
-
-impl Election {
-    /// The same for who asks peers and is asked by them.
-    fn roster_of(&self, role: &Role) -> Roster {
-        let peer = |slot: u8, record: &RouterRecord| Peer {
-            slot,
-            id: record.id.clone(),
-            name: record.name.clone(),
-            http: record.http.clone(),
-            version: record.version.clone(),
-            tls: record.tls,
-        };
-        let own = peer(role.slot, &self.own_record(&self.context.settings()));
-        let inner = self.context.leadership.inner();
-        let leader = inner.presence.leader.as_ref();
-        let leads = match (role.leads, leader) {
-            (Some(_), _) => Leads::Here,
-            (None, Some(leader)) if leader.value.id != own.id => Leads::Slot(leader.value.slot),
-            _ => Leads::Nobody,
-        };
-        let routers = inner.presence.routers.iter();
-        // One that was relieved by this process and still has clients cannot be asked: its address is
-        // this one's.
-        let others =
-            routers.filter(|(_, kept)| kept.value.id != own.id && kept.value.http != own.http);
-        let others = others.map(|(slot, kept)| Arc::new(peer(*slot, &kept.value)));
-        let others = others.collect();
-        Roster { own, others, leads }
     }
 }
 

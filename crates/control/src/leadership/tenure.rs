@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use meta::{Lease, LeaseId, Outcome, Transaction};
 
 use super::presence::{LEADER, LeaderRecord, ROUTER, RouterRecord, Seat, router_key};
-use crate::leadership::Election;
+use crate::leadership::election::Election;
 use crate::settings::{Membership, Settings};
 use catalog::Error;
 use catalog::command::CommandError;
@@ -324,7 +324,7 @@ impl Election {
         resigned
     }
 
-    /// Takes back what [`Control::retire`] gave away: the other process has ended.
+    /// Takes back what [`Election::retire`] gave away: the other process has ended.
     pub fn resume(&self) {
         self.context.leadership.retired.store(false, Relaxed);
         self.context.leadership.inner().resigned = false;

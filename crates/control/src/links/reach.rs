@@ -1,15 +1,16 @@
 //! Reaching servers on behalf of commands, and keeping a group's wait for acknowledgements right.
 
-use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
+use engine::replication::AcksSet;
 use engine::{Known, Link, Login, term};
-use farm::{GroupKind, Status};
+use farm::GroupKind;
 
+use crate::context::acks;
+use crate::context::seen::Seen;
 use crate::leadership::Right;
 use crate::links::Links;
-use crate::observe::probes::Seen;
 use catalog::command::CommandError;
 use catalog::event::Event;
-use catalog::record::{Records, ServerRecord};
+use catalog::record::ServerRecord;
 
 /// Where a member of the farm is, and the key that it is known by. Only what the farm's records say
 /// becomes one, so that nobody else is logged in at.
@@ -141,7 +142,7 @@ impl Links {
             if state.seen.get(&id).is_some_and(Seen::is_dead) {
                 return Ok(());
             }
-            let wanted = ack_wait_ms(
+            let wanted = acks::wait_ms(
                 &state.records,
                 group,
                 self.context.settings().last_replica_wait_ms,
@@ -173,50 +174,10 @@ impl Links {
 
     /// How long commits of a group's primary should wait for a replica.
     pub(crate) fn wanted_ack_wait_ms(&self, group: &str) -> Option<u64> {
-        ack_wait_ms(
+        acks::wait_ms(
             &self.context.state().records,
             group,
             self.context.settings().last_replica_wait_ms,
         )
-    }
-}
-
-/// How long commits of a group's primary wait for a replica: not at all without one, a limited time
-/// with the last one, else as long as it takes.
-pub(crate) fn ack_wait_ms(
-    records: &Records,
-    group: &str,
-    last_replica_wait_ms: u64,
-) -> Option<u64> {
-    let follows = |status: Status| matches!(status, Status::Replica | Status::Spare);
-    match records
-        .members(group)
-        .filter(|(_, server)| follows(server.status))
-        .count()
-    {
-        0 => None,
-        1 => Some(last_replica_wait_ms),
-        _ => Some(ACK_WAIT_FOREVER_MS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use catalog::record::samples::{records, server};
-
-    #[test]
-    fn the_wait_depends_on_how_many_follow() {
-        let primary = server("g", 1, Status::Primary);
-        let replica = server("g", 2, Status::Replica);
-        let spare = server("g", 3, Status::Spare);
-        let faulty = server("g", 4, Status::Faulty);
-        let wait = |servers: &[ServerRecord]| ack_wait_ms(&records("g", servers), "g", 1000);
-        assert_eq!(wait(&[primary.clone(), faulty.clone()]), None);
-        assert_eq!(
-            wait(&[primary.clone(), replica.clone(), faulty]),
-            Some(1000)
-        );
-        assert_eq!(wait(&[primary, replica, spare]), Some(ACK_WAIT_FOREVER_MS));
     }
 }

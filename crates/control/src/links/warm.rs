@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 use engine::{Error, Link, watch};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::observe::privileges::is_denied;
-
 /// How often an idle connection is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
@@ -144,4 +142,13 @@ impl Links {
         })?;
         Link::open(&login, self.context.settings().probe_timeout_ms).await
     }
+}
+
+/// Whether a refusal is for want of a privilege. A link that was told so may have it after a GRANT only
+/// when it begins anew.
+fn is_denied<T>(outcome: &Result<T, Error>) -> bool {
+    /// Access to a database, a thread of others, a table, a column, a routine, XA RECOVER, in general.
+    const DENIED: [u16; 7] = [1044, 1095, 1142, 1143, 1227, 1370, 1401];
+    let number = outcome.as_ref().err().and_then(Error::number);
+    number.is_some_and(|number| DENIED.contains(&number))
 }

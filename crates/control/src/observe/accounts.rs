@@ -4,7 +4,6 @@
 //! the one that fits the router's address. Where they may do different things such clients are refused; here
 //! it is told before anybody tries, with the cure.
 
-use crate::commander::Read;
 use crate::context::supervision::Queue;
 use crate::links::reach::Place;
 use engine::Error;
@@ -21,9 +20,11 @@ use farm::Accounts;
 
 use crate::context::Context;
 use crate::links::Links;
-use crate::provision::admission::Newcomer;
 use catalog::command::CommandError;
 use catalog::event::Event;
+
+/// Called when the accounts have been read, or could not be, on the control thread; must not block.
+pub type Read = Box<dyn FnOnce() + Send>;
 
 /// Least time between two readings of the accounts that were asked for.
 const ASKED_INTERVAL: Duration = Duration::from_millis(20);
@@ -66,20 +67,24 @@ impl AccountsReader {
 
 impl AccountsReader {
     /// Refuses a server that does not take the PROXY headers which clients' connections begin with.
-    pub(crate) async fn takes_headers(&self, newcomer: &Newcomer) -> Result<(), CommandError> {
+    pub(crate) async fn takes_headers(
+        &self,
+        host: &str,
+        port: u16,
+        timeout_ms: u64,
+    ) -> Result<(), CommandError> {
         let Some(version) = self.context.settings().proxy else {
             return Ok(());
         };
-        let login = self.links.login_asked(&newcomer.host, newcomer.port);
-        let objection = engine::proxy_objection(&login, version, newcomer.timeout_ms).await?;
+        let login = self.links.login_asked(host, port);
+        let objection = engine::proxy_objection(&login, version, timeout_ms).await?;
         match objection {
             None => Ok(()),
             Some(why) => Err(CommandError::Refused(format!(
-                "server {} does not take PROXY headers from this router ({why}), which \
+                "server {host}:{port} does not take PROXY headers from this router ({why}), which \
                  proxy_protocol_servers is set for; name the router's address in its \
                  proxy_protocol_networks (MariaDB), or set proxy_protocol_servers to off; MySQL has no \
-                 PROXY protocol",
-                newcomer.address()
+                 PROXY protocol"
             ))),
         }
     }

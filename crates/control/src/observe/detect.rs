@@ -9,8 +9,9 @@
 //! Patience is counted in ticks that this thread was given, not in time: when the machine is so
 //! loaded that this thread comes late, the servers on it do as well, and every deadline stretches.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::{Error, Greeting, Link, watch};
@@ -18,9 +19,9 @@ use farm::{ServerId, Status};
 use machines::failover::{Event, Fault};
 use tokio::sync::mpsc;
 
-use crate::failover::failed;
 use crate::links::reach::Place;
 use crate::observe::Probes;
+use crate::observe::fault::failed;
 
 /// Patience is counted in ticks of this length; one that came late counts as two at most.
 const TICK: Duration = Duration::from_millis(5);
@@ -29,7 +30,7 @@ const TICK: Duration = Duration::from_millis(5);
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Doubts that may wait for one server; more say nothing new.
-pub(crate) const DOUBTS_MAX: usize = 4;
+const DOUBTS_MAX: usize = 4;
 
 /// What cast doubt on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,33 @@ impl Sign {
     }
 }
 
+/// Where the doubts about each server wait until they are examined.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(Mutex<HashMap<u32, mpsc::Sender<Sign>>>);
+
+impl Doubts {
+    fn all(&self) -> MutexGuard<'_, HashMap<u32, mpsc::Sender<Sign>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who examines the doubts about a server reads here from now on.
+    fn begin(&self, id: u32) -> mpsc::Receiver<Sign> {
+        let (sender, doubts) = mpsc::channel(DOUBTS_MAX);
+        self.all().insert(id, sender);
+        doubts
+    }
+
+    /// Leaves a sign for who examines the server; never waits.
+    fn cast(&self, id: u32, sign: Sign) {
+        let mut all = self.all();
+        let Some(doubts) = all.get(&id) else { return };
+        // A full queue holds doubts enough. A closed one is that of a server which left.
+        if let Err(mpsc::error::TrySendError::Closed(_)) = doubts.try_send(sign) {
+            all.remove(&id);
+        }
+    }
+}
+
 impl Probes {
     /// Casts doubt on a server; cheap, and may be called for each failing connection.
     pub(crate) fn doubt(&self, id: u32, sign: Sign) {
@@ -70,17 +98,12 @@ impl Probes {
         if let Some(fault) = fault {
             self.context.tell_of(id, Event::Failed { server, fault });
         }
-        let state = self.context.state();
-        if let Some(doubts) = state.seen.get(&id).and_then(|seen| seen.doubts.as_ref()) {
-            // A full queue holds doubts enough.
-            let _ = doubts.try_send(sign);
-        }
+        self.doubts.cast(id, sign);
     }
 
     /// Watches one server's life for as long as the farm has it.
     pub(crate) async fn watch_life(self: Arc<Self>, id: u32) {
-        let (sender, doubts) = mpsc::channel(DOUBTS_MAX);
-        self.context.state().seen.entry(id).or_default().doubts = Some(sender);
+        let doubts = self.doubts.begin(id);
         tokio::join!(
             self.wait_for_its_end(id),
             self.ask_for_life(id),
@@ -288,5 +311,23 @@ mod tests {
     async fn patience_is_counted_in_ticks() {
         assert_eq!(patient(20, async { 7 }).await, Some(7));
         assert_eq!(patient(20, std::future::pending::<()>()).await, None);
+    }
+
+    #[test]
+    fn doubts_wait_up_to_a_limit_and_end_with_their_reader() {
+        let doubts = Doubts::default();
+        doubts.cast(1, Sign::Broken);
+        let mut examined = doubts.begin(1);
+        for _ in 0..=DOUBTS_MAX {
+            doubts.cast(1, Sign::Silent);
+        }
+        doubts.cast(2, Sign::Broken);
+        for _ in 0..DOUBTS_MAX {
+            assert_eq!(examined.try_recv().ok(), Some(Sign::Silent));
+        }
+        assert!(examined.try_recv().is_err(), "what came first, and no more");
+        drop(examined);
+        doubts.cast(1, Sign::Broken);
+        assert!(doubts.all().is_empty());
     }
 }

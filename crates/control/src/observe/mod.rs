@@ -10,16 +10,19 @@
 pub(crate) mod accounts;
 mod adoption;
 pub(crate) mod detect;
+pub(crate) mod fault;
 pub(crate) mod heartbeat;
 pub(crate) mod pin;
 pub(crate) mod privileges;
 pub(crate) mod probes;
 pub(crate) mod releases;
+pub(crate) mod stance;
 
 use std::sync::Arc;
 
 use crate::context::Context;
 use crate::links::Links;
+use crate::observe::detect::Doubts;
 use crate::observe::privileges::OwnAccount;
 
 /// Asks every server how it is, and doubts the one that fails.
@@ -27,6 +30,7 @@ pub(crate) struct Probes {
     context: Arc<Context>,
     links: Arc<Links>,
     own_account: Arc<OwnAccount>,
+    doubts: Doubts,
 }
 
 impl Probes {
@@ -39,6 +43,7 @@ impl Probes {
             context: Arc::clone(context),
             links: Arc::clone(links),
             own_account: Arc::clone(own_account),
+            doubts: Doubts::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::needed::{self, ESSENTIAL, Feature};
 use engine::own_privileges::{Lacking, lacking};
-use engine::{Error, Link, Version};
+use engine::{Link, Version};
 use farm::GroupKind;
 
 use crate::context::Context;
@@ -34,11 +34,10 @@ struct Found {
 
 /// What is known of the account on each server.
 #[derive(Debug, Default)]
-pub(crate) struct Privileges(Mutex<BTreeMap<u32, Found>>);
+struct Privileges(Mutex<BTreeMap<u32, Found>>);
 
 impl Privileges {
-    /// What is missing on a server; empty when nothing is, or nobody has looked yet.
-    pub(crate) fn missing(&self, id: u32) -> String {
+    fn missing(&self, id: u32) -> String {
         self.of(id, |found| &found.missing)
     }
 
@@ -79,7 +78,7 @@ impl Privileges {
     }
 
     /// Forgets the servers that are no more.
-    pub(crate) fn retain(&self, is_there: impl Fn(u32) -> bool) {
+    fn retain(&self, is_there: impl Fn(u32) -> bool) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|&id, _| is_there(id));
     }
@@ -89,24 +88,30 @@ impl Privileges {
 pub(crate) struct OwnAccount {
     context: Arc<Context>,
     links: Arc<Links>,
-    privileges: Arc<Privileges>,
+    privileges: Privileges,
 }
 
 impl OwnAccount {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        links: &Arc<Links>,
-        privileges: &Arc<Privileges>,
-    ) -> OwnAccount {
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> OwnAccount {
         OwnAccount {
             context: Arc::clone(context),
             links: Arc::clone(links),
-            privileges: Arc::clone(privileges),
+            privileges: Privileges::default(),
         }
     }
 }
 
 impl OwnAccount {
+    /// What the account lacks on a server, for people; empty when nothing is, or nobody has looked yet.
+    pub(crate) fn missing(&self, server: u32) -> String {
+        self.privileges.missing(server)
+    }
+
+    /// Only these servers are left in the farm.
+    pub(crate) fn forget_all_but(&self, servers: &[u32]) {
+        self.privileges.retain(|id| servers.contains(&id));
+    }
+
     /// Refuses a server on which Heddle's account may not do what every farm needs.
     pub(crate) async fn account_suffices(
         &self,
@@ -330,15 +335,6 @@ pub fn grants(
 /// The statement for the account with which replicas connect to their primary.
 pub fn replication_grant(account: &str) -> String {
     needed::replication_grant(account)
-}
-
-/// Whether a refusal is for want of a privilege. A link that was told so may have it after a GRANT only
-/// when it begins anew.
-pub(crate) fn is_denied<T>(outcome: &Result<T, Error>) -> bool {
-    /// Access to a database, a thread of others, a table, a column, a routine, XA RECOVER, in general.
-    const DENIED: [u16; 7] = [1044, 1095, 1142, 1143, 1227, 1370, 1401];
-    let number = outcome.as_ref().err().and_then(Error::number);
-    number.is_some_and(|number| DENIED.contains(&number))
 }
 
 #[cfg(test)]

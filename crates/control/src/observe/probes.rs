@@ -1,4 +1,4 @@
-//! Watching servers: a probe loop per server, and the accounts of the home group.
+//! Watching servers: a probe loop per server.
 
 use super::Probes;
 use std::sync::Arc;
@@ -7,118 +7,17 @@ use std::time::Duration;
 
 use engine::exchange;
 use engine::{Error, Link, Observation, probe};
-use farm::{Freshness, GroupKind, Health, Status};
+use farm::{GroupKind, Status};
 use faults::Chore;
-use tokio::sync::{Notify, mpsc};
 
-use crate::context::picture;
-use crate::observe::detect::Sign;
-use crate::provision::rejoin::{Stance, stance};
+use crate::context::seen::Turn;
+use crate::observe::stance::{Stance, stance};
 use catalog::event::Event;
 use catalog::record::ServerRecord;
 
 /// After a failure the next probe comes sooner, on a new connection: two must fail before a server
 /// counts as dead, and nobody should wait a whole interval for the second.
 const RETRY_DIVISOR: u64 = 5;
-
-/// What is known of a server beyond its record.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) health: Health,
-    /// The last answer.
-    pub(crate) observation: Option<Observation>,
-    /// Failed probes in a row.
-    failures: u32,
-    /// Whether it was ever found alive or dead; before that there is nothing to tell.
-    known: bool,
-    /// How far its data reach.
-    pub(crate) fresh: Arc<Freshness>,
-    /// Ends the pause before the next probe.
-    pub(crate) wake: Arc<Notify>,
-    /// The last sign of life on a connection of the detector.
-    pub(crate) heard_us: u64,
-    /// Where doubts about it go.
-    pub(crate) doubts: Option<mpsc::Sender<Sign>>,
-}
-
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen {
-            health: Health::unknown(),
-            observation: None,
-            failures: 0,
-            known: false,
-            fresh: Arc::default(),
-            wake: Arc::default(),
-            heard_us: 0,
-            doubts: None,
-        }
-    }
-}
-
-/// What a probe's result changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Died,
-    CameAlive,
-    /// Commits of this primary no longer wait for a replica, though they should.
-    AcksLost,
-    AcksBack,
-}
-
-impl Seen {
-    /// Found dead, not just never asked.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.known && !self.health.alive
-    }
-
-    /// Takes over an answer.
-    fn answered(&mut self, observation: Observation) -> Option<Turn> {
-        let active = |seen: &Option<Observation>| {
-            seen.as_ref()
-                .and_then(|o| o.acks)
-                .filter(|acks| acks.enabled)
-                .map(|acks| acks.active)
-        };
-        let (acks_before, acks_now) = (
-            active(&self.observation),
-            active(&Some(observation.clone())),
-        );
-        let turn = match (acks_before, acks_now) {
-            _ if self.is_dead() => {
-                // A server that was away may come back with less than it had.
-                self.fresh.forget();
-                Some(Turn::CameAlive)
-            }
-            (Some(true), Some(false)) => Some(Turn::AcksLost),
-            (Some(false), Some(true)) => Some(Turn::AcksBack),
-            _ => None,
-        };
-        self.health = picture::healthy(&observation);
-        self.observation = Some(observation);
-        self.failures = 0;
-        self.known = true;
-        turn
-    }
-
-    /// Takes over a failure; the server is dead after `failures_max` in a row.
-    fn failed(&mut self, error: &Error, failures_max: u32) -> Option<Turn> {
-        self.failures = self.failures.saturating_add(1);
-        if self.failures < failures_max.max(1) {
-            return None;
-        }
-        self.died(error.to_string())
-    }
-
-    /// It is dead, for this reason.
-    fn died(&mut self, reason: String) -> Option<Turn> {
-        let turn = (self.health.alive || !self.known).then_some(Turn::Died);
-        self.health.alive = false;
-        self.health.error = reason;
-        self.known = true;
-        turn
-    }
-}
 
 impl Probes {
     /// Probes one server for as long as the farm has it.
@@ -355,78 +254,5 @@ impl Probes {
         if follows {
             self.context.heal(id);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use engine::Acks;
-
-    use super::*;
-
-    fn observation(acks_active: bool) -> Observation {
-        Observation {
-            version: "10.11.6-MariaDB".to_owned(),
-            uuid: None,
-            server_id: 1,
-            read_only: false,
-            sql_mode: String::new(),
-            logins_set_mode: false,
-            gtid: String::new(),
-            replica: None,
-            acks: Some(Acks {
-                enabled: true,
-                active: acks_active,
-                replicas: 1,
-            }),
-        }
-    }
-
-    fn silent() -> Error {
-        Error::Timeout {
-            operation: "probe",
-            server: "h:1".to_owned(),
-            timeout_ms: 1000,
-        }
-    }
-
-    #[test]
-    fn two_failures_make_a_server_dead_and_one_answer_alive() {
-        let mut seen = Seen::default();
-        assert_eq!(
-            seen.answered(observation(true)),
-            None,
-            "the first answer is no news"
-        );
-        assert!(seen.health.alive);
-        assert_eq!(seen.failed(&silent(), 2), None);
-        assert!(seen.health.alive, "one failure may be the network's");
-        assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
-        assert!(!seen.health.alive && seen.health.error.contains("1000 ms"));
-        assert_eq!(seen.failed(&silent(), 2), None, "told once");
-        assert_eq!(seen.answered(observation(true)), Some(Turn::CameAlive));
-        assert_eq!(seen.health.error, "");
-        assert_eq!(
-            seen.failed(&silent(), 2),
-            None,
-            "failures must come in a row"
-        );
-    }
-
-    #[test]
-    fn a_server_that_never_answered_is_told_as_dead_once() {
-        let mut seen = Seen::default();
-        assert_eq!(seen.failed(&silent(), 2), None);
-        assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
-        assert_eq!(seen.failed(&silent(), 2), None);
-    }
-
-    #[test]
-    fn a_primary_that_answers_alone_is_told() {
-        let mut seen = Seen::default();
-        seen.answered(observation(true));
-        assert_eq!(seen.answered(observation(false)), Some(Turn::AcksLost));
-        assert_eq!(seen.answered(observation(false)), None);
-        assert_eq!(seen.answered(observation(true)), Some(Turn::AcksBack));
     }
 }

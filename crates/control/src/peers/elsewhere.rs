@@ -1,12 +1,13 @@
 //! Commands that are for another router: what only the leader does.
 
-use super::PeerRouters;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{Asking, Leads, Peer, PeerError, Question, Roster};
+use crate::peers::roster::{Leads, Peer, Roster};
+use crate::peers::routers::PeerRouters;
+use crate::peers::transport::{Asking, PeerError, Question};
 use catalog::command::{Call, CommandError, Table};
 
 /// A command at the leader may take so long; then nobody knows what became of it.

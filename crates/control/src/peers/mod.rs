@@ -7,109 +7,14 @@
 
 mod elsewhere;
 pub(crate) mod permits;
-mod roster;
-pub(crate) mod sessions;
-mod way;
+pub(crate) mod questions;
+pub(crate) mod roster;
+pub(crate) mod routers;
+mod sessions;
+pub(crate) mod transport;
+pub(crate) mod way;
 
-use std::fmt::Debug;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-
+pub use questions::PeerSessions;
 pub use roster::{Leads, Peer, Roster};
-pub use sessions::PeerSessions;
-pub(crate) use way::Ways;
+pub use transport::{Asking, NoPeers, PeerError, Peers, Question, is_gone, is_refusal};
 pub use way::{TLS_NAME, Way};
-
-use tokio::net::TcpStream;
-
-use crate::background::Background;
-use crate::context::Context;
-use crate::leadership::Election;
-use catalog::{Call, CommandError, Table};
-
-/// Asks the other routers of the farm.
-pub(crate) struct PeerRouters {
-    context: Arc<Context>,
-    background: Arc<Background>,
-    election: Arc<Election>,
-    ways: Ways,
-}
-
-impl PeerRouters {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        background: &Arc<Background>,
-        election: &Arc<Election>,
-    ) -> PeerRouters {
-        PeerRouters {
-            context: Arc::clone(context),
-            background: Arc::clone(background),
-            election: Arc::clone(election),
-            ways: Ways::default(),
-        }
-    }
-}
-
-/// The future of a peer's answer.
-pub type Asking<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// One question to one peer.
-#[derive(Clone, Debug)]
-pub struct Question {
-    pub peer: Peer,
-    pub way: Way,
-    pub call: Call,
-    /// The whole of it may take so long, the connection included.
-    pub limit: Duration,
-}
-
-/// Asks other routers. Implementations know how to reach them.
-pub trait Peers: Debug + Send + Sync {
-    /// Asks one. The future may be dropped; what was asked may be done all the same.
-    fn ask(&self, question: Question) -> Asking<Result<Table, PeerError>>;
-}
-
-/// Whether the router at this HTTP address (`host:port`) is surely gone: its machine answers within
-/// `limit` and refuses the connection. Any doubt, silence among them, is false.
-pub async fn is_gone(http: &str, limit: Duration) -> bool {
-    let tried = tokio::time::timeout(limit, TcpStream::connect(http)).await;
-    matches!(tried, Ok(Err(error)) if is_refusal(&error))
-}
-
-/// The machine answered that nobody listens there.
-pub fn is_refusal(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::ConnectionRefused
-}
-
-/// A router that has no way to others: one that is alone.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoPeers;
-
-impl Peers for NoPeers {
-    fn ask(&self, _question: Question) -> Asking<Result<Table, PeerError>> {
-        let why = "this router has no way to others".to_owned();
-        Box::pin(async move { Err(PeerError::Unreached(why)) })
-    }
-}
-
-/// Why a peer gave no answer, or what it answered instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PeerError {
-    /// Its machine refuses the connection, so nothing was asked: the process is gone.
-    #[error("its process is gone (the connection was refused)")]
-    Gone,
-    /// It could not be reached, so nothing was asked.
-    #[error("it cannot be reached ({0})")]
-    Unreached(String),
-    /// It was asked and did not answer. What it was asked may have been done, or may yet be.
-    #[error("it did not answer ({0})")]
-    Silent(String),
-    /// What answers at its address is no router of this farm, or one that speaks otherwise.
-    #[error("what answers there is not a router of this farm, or of another version: {0}")]
-    Strange(String),
-    /// The command's own error.
-    #[error("{0}")]
-    Command(CommandError),
-}

@@ -10,19 +10,19 @@
 //! clients are still connected (paused, or cut off for longer than its lease) has clients that nobody
 //! counts, until it is back.
 
-use crate::commander::Commander;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use farm::Permits;
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::leadership::Election;
-use crate::leadership::ROUTER;
-use crate::peers::PeerRouters;
-use crate::peers::sessions::{GROUP, RELEASE};
+use crate::leadership::election::Election;
+use crate::leadership::presence::ROUTER;
+use crate::peers::questions::{GROUP, RELEASE};
+use crate::peers::routers::PeerRouters;
 use catalog::command::{Call, CommandError, Table};
 
 /// A login waits so long for a permit.
@@ -54,7 +54,7 @@ pub(crate) struct PermitShares {
     context: Arc<Context>,
     election: Arc<Election>,
     peers: Arc<PeerRouters>,
-    commander: Commander,
+    permits: Arc<Permits>,
     permits_written: tokio::sync::Mutex<Written>,
 }
 
@@ -63,13 +63,13 @@ impl PermitShares {
         context: &Arc<Context>,
         election: &Arc<Election>,
         peers: &Arc<PeerRouters>,
-        commander: Commander,
+        permits: &Arc<Permits>,
     ) -> PermitShares {
         PermitShares {
             context: Arc::clone(context),
             election: Arc::clone(election),
             peers: Arc::clone(peers),
-            commander,
+            permits: Arc::clone(permits),
             permits_written: tokio::sync::Mutex::default(),
         }
     }
@@ -114,7 +114,7 @@ impl PermitShares {
     /// One try: `Some(false)` when the limit is given out, `None` when somebody else was faster.
     async fn take_some(&self, account: &str, limit: u32) -> Result<Option<bool>, meta::Error> {
         let mut written = self.permits_written.lock().await;
-        let permits = self.commander.permits_of_router();
+        let permits = &self.permits;
         // Another login may have brought some.
         if permits.has_free(account) {
             return Ok(Some(true));
@@ -163,7 +163,7 @@ impl PermitShares {
     /// Another router needs what this one does not use.
     pub(crate) async fn release_permits(&self, account: &str) -> Result<u32, CommandError> {
         let mut written = self.permits_written.lock().await;
-        let given = self.commander.permits_of_router().give_up(account, false);
+        let given = self.permits.give_up(account, false);
         if given > 0 {
             self.say_held(account, &mut written).await?;
         }
@@ -172,7 +172,7 @@ impl PermitShares {
 
     /// Gives back what has not been used for a while, and says again what a failed store missed.
     pub(crate) async fn return_permits(self: Arc<Self>) {
-        if self.commander.permits().is_none() {
+        if self.context.leadership.is_alone() {
             return;
         }
         let mut seat = self.context.leadership.seat();
@@ -185,7 +185,7 @@ impl PermitShares {
                 written.clear();
                 seat = now;
             }
-            let permits = self.commander.permits_of_router();
+            let permits = &self.permits;
             let mut accounts: HashSet<String> = permits.accounts().into_iter().collect();
             accounts.extend(written.keys().cloned());
             for account in accounts {
@@ -202,7 +202,7 @@ impl PermitShares {
 
     /// Writes what this router holds of an account now.
     async fn say_held(&self, account: &str, written: &mut Written) -> Result<(), meta::Error> {
-        let held = self.commander.permits_of_router().held(account);
+        let held = self.permits.held(account);
         for _ in 0..TRIES {
             let shares = self.shares(account).await?;
             if self.write_share(account, shares, held, written).await? {

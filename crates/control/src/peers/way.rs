@@ -15,8 +15,6 @@ use std::time::SystemTime;
 
 use channel::{Authority, ClientConfig, Mutual};
 
-use super::Peer;
-use crate::peers::PeerRouters;
 use catalog::Secret;
 
 /// What a peer's certificate is for, and what is asked for at the beginning of TLS: by it the HTTP door tells
@@ -57,7 +55,11 @@ struct Shown {
 
 impl Ways {
     /// What is to be shown now under this authority.
-    fn mutual(&self, authority: &Secret, now: SystemTime) -> Result<Arc<Mutual>, String> {
+    pub(super) fn mutual(
+        &self,
+        authority: &Secret,
+        now: SystemTime,
+    ) -> Result<Arc<Mutual>, String> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shown) = &*shown
             && shown.authority == *authority
@@ -82,79 +84,9 @@ impl Ways {
     }
 
     /// True the first time.
-    fn is_news(&self, of: &str) -> bool {
+    pub(super) fn is_news(&self, of: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         warned.insert(of.to_owned())
-    }
-}
-
-impl PeerRouters {
-    /// What this router shows its peers, and whom it takes for one.
-    ///
-    /// # Errors
-    /// What the store has for the farm's authority is none; the text says what to do.
-    pub fn mutual(&self) -> Result<Arc<Mutual>, String> {
-        let authority = self.context.state().records.authority.clone();
-        self.ways.mutual(&authority, SystemTime::now())
-    }
-
-    /// What routers of older releases show.
-    pub fn secret(&self) -> Secret {
-        self.context.state().records.secret.clone()
-    }
-
-    /// How a question to this peer is to travel, or why it is not asked.
-    pub(super) fn way_to(&self, peer: &Peer) -> Result<Way, String> {
-        if peer.tls {
-            return Ok(Way::Tls(Arc::clone(&self.mutual()?.client)));
-        }
-        if !self.context.settings().peers_in_clear {
-            return Err(format!(
-                "it runs {}, which speaks to peers in clear only; upgrade it, or set peers_in_clear = on on \
-                 the upgraded routers until it is upgraded",
-                version(peer)
-            ));
-        }
-        self.warn_of(peer);
-        Ok(Way::InClear(self.secret()))
-    }
-
-    /// Whether a question in clear that shows the farm's secret is to be answered: it is, where a router lives
-    /// that can do no better and the operator said so.
-    pub fn answers_in_clear(&self) -> bool {
-        let roster = self.election.roster();
-        let mut older = roster.others.iter().filter(|peer| !peer.tls).peekable();
-        if self.context.settings().peers_in_clear && older.peek().is_some() {
-            older.for_each(|peer| self.warn_of(peer));
-            return true;
-        }
-        if self.ways.is_news("") {
-            tracing::warn!(
-                "somebody showed the farm's secret over plain HTTP and was refused: a router of an older \
-                 release, or who read the secret on its way; upgrade all routers of the farm, and take the \
-                 secret as known"
-            );
-        }
-        false
-    }
-
-    fn warn_of(&self, peer: &Peer) {
-        if self.ways.is_news(&peer.id) {
-            let (router, version) = (&peer.name, version(peer));
-            tracing::warn!(
-                router,
-                version,
-                "the farm's secret crosses the network in clear, because of this router and peers_in_clear; \
-                 upgrade it, then set peers_in_clear = off"
-            );
-        }
-    }
-}
-
-fn version(peer: &Peer) -> &str {
-    match peer.version.as_str() {
-        "" => "an older release",
-        version => version,
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use engine::{Link, Missing, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Status};
 
+use crate::context::records::no_group;
 use crate::provision::Provision;
 use catalog::command::CommandError;
 use catalog::configuration::Author;
@@ -47,23 +48,24 @@ impl Provision {
     /// primary. Adding it a second time changes nothing.
     pub(crate) async fn admit(&self, newcomer: &Newcomer) -> Result<Admitted, CommandError> {
         let context = &self.context;
+        let (host, port, timeout_ms) = (&newcomer.host, newcomer.port, newcomer.timeout_ms);
         let records = context.state().records.clone();
         if let Some(uuid) = already_there(&records, newcomer)? {
             // An earlier addition may have ended between the record and this.
             self.links.apply_acks(&newcomer.group).await?;
             return Ok(Admitted::Member(uuid));
         }
-        let login = self.links.login_asked(&newcomer.host, newcomer.port);
-        let mut link = Link::open(&login, newcomer.timeout_ms).await?;
+        let login = self.links.login_asked(host, port);
+        let mut link = Link::open(&login, timeout_ms).await?;
         let replicates = records.groups[&newcomer.group].value.kind == GroupKind::Replication;
         if replicates && !newcomer.update_only && link.version().objection().is_none() {
             self.own_account
-                .account_suffices(&mut link, newcomer.timeout_ms)
+                .account_suffices(&mut link, timeout_ms)
                 .await?;
         }
         self.links.act_by_right(&mut link).await?;
-        self.accounts.takes_headers(newcomer).await?;
-        let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
+        self.accounts.takes_headers(host, port, timeout_ms).await?;
+        let seen = engine::probe(&mut link, false, timeout_ms).await?;
         let version = link.version().clone();
         if !replicates {
             let uuid = self.admit_node(&records, newcomer, &mut link, seen).await?;
@@ -75,7 +77,7 @@ impl Provision {
             Vec::new()
         } else {
             let advice = settings_of(&mut link, newcomer, &seen).await?;
-            engine::keep_statements(&mut link, newcomer.timeout_ms).await?;
+            engine::keep_statements(&mut link, timeout_ms).await?;
             advice
         };
         let primary = records
@@ -89,18 +91,18 @@ impl Provision {
         if !newcomer.update_only {
             match &primary {
                 Some(primary) => {
-                    let joined = self.join(&mut link, primary, newcomer.timeout_ms).await?;
+                    let joined = self.join(&mut link, primary, timeout_ms).await?;
                     if let Some(why) = joined {
                         return Ok(Admitted::NeedsCopy(why));
                     }
                 }
-                None => lead(&mut link, &seen, newcomer.timeout_ms).await?,
+                None => lead(&mut link, &seen, timeout_ms).await?,
             }
         }
         let key = self.probes.pin_of(&link, version.engine);
         let record = record(newcomer, &version, &seen, status, key)?;
         let (id, transaction) = records.add_server(&record);
-        let observation = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
+        let observation = engine::probe(&mut link, false, timeout_ms).await?;
         // Known before the snapshot shows the server, so that it serves from the first moment.
         self.probes.answered(id, observation);
         context.commit_as(&newcomer.author, transaction).await?;
@@ -186,11 +188,6 @@ fn already_there(records: &Records, newcomer: &Newcomer) -> Result<Option<String
         )));
     }
     Ok(None)
-}
-
-/// «There is no such group», with what to do.
-pub(crate) fn no_group(group: &str) -> String {
-    format!("there is no group {group}; `group lookup_groups` lists them, `group create` makes one")
 }
 
 /// What speaks against a server by its version or identity.

@@ -9,11 +9,12 @@ use super::Provision;
 use std::sync::Arc;
 
 use engine::copy::{self, Contents};
-use engine::{Link, Login, Observation, Thread, Version, requirements};
+use engine::{Link, Login, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Position, Status};
 
-use crate::observe::probes::Seen;
-use crate::provision::admission::{Admitted, no_group};
+use crate::context::records::no_group;
+use crate::context::seen::Seen;
+use crate::provision::admission::Admitted;
 use crate::provision::jobs::{Aim, Job, State};
 use catalog::Method;
 use catalog::command::CommandError;
@@ -154,7 +155,7 @@ impl Provision {
     fn is_following(&self, id: u32) -> bool {
         let state = self.context.state();
         let seen = state.seen.get(&id);
-        seen.is_some_and(|seen| seen.health.alive && replicates(seen))
+        seen.is_some_and(|seen| seen.health.alive && seen.replicates())
     }
 
     fn member_with_id(&self, group: &str, address: &str, seen: &Observation) -> Option<String> {
@@ -180,7 +181,7 @@ impl Provision {
     ) -> Result<ServerRecord, CommandError> {
         let state = self.context.state();
         let alive = |id: u32| state.seen.get(&id).is_some_and(|seen| seen.health.alive);
-        let follows = |id: u32| state.seen.get(&id).is_some_and(replicates);
+        let follows = |id: u32| state.seen.get(&id).is_some_and(Seen::replicates);
         let mut usable: Vec<(u32, &ServerRecord)> = state
             .records
             .members(group)
@@ -411,11 +412,6 @@ fn holds(job: &Job) -> String {
     format!("{to} holds a copy of {from}: {what}{bytes} bytes by {by}, {rate} MB/s")
 }
 
-fn replicates(seen: &Seen) -> bool {
-    let replica = seen.observation.as_ref().and_then(|it| it.replica.as_ref());
-    replica.is_some_and(|it| (it.io, it.sql) == (Thread::Running, Thread::Running))
-}
-
 fn with_leftovers(error: CommandError, left: Option<String>) -> CommandError {
     let Some(left) = left else { return error };
     match error {
@@ -457,9 +453,4 @@ async fn nothing_to_lose(link: &mut Link, order: &CloneOrder) -> Result<(), Comm
         order.group,
         link.address()
     )))
-}
-
-/// It left the farm while something was done for it.
-pub(crate) fn no_member(id: u32) -> CommandError {
-    CommandError::Refused(format!("server {id} is no longer a part of the farm"))
 }

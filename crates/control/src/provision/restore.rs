@@ -11,8 +11,8 @@ use engine::{Link, Observation, Thread};
 use farm::{Engine, Mode, Position, Status};
 use meta::Transaction;
 
+use crate::context::records::no_group;
 use crate::provision::Rejoin;
-use crate::provision::admission::no_group;
 use catalog::command::CommandError;
 use catalog::event::Event;
 use catalog::record::{Records, ServerRecord};

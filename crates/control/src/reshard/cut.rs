@@ -9,7 +9,7 @@ use machines::reshard::Phase;
 
 use super::run::{Crew, Trouble};
 use super::work::HEARTBEAT;
-use crate::peers::sessions::{DRAINED, GROUP};
+use crate::peers::questions::{DRAINED, GROUP};
 use crate::reshard::Resharding;
 use catalog::command::Call;
 use catalog::record::{MOVE, json};

@@ -1,4 +1,4 @@
-//! Moves of parts of shard maps between groups: who works on them, and what the snapshot says of them.
+//! Moves of parts of shard maps between groups: who works on them.
 //!
 //! A move is a record in the store ([`MoveRecord`]); the router that leads works on it, one task per
 //! move, as [`machines::reshard`] says. Whatever a task knows beyond the record it can find out again,
@@ -12,53 +12,24 @@ mod run;
 mod verify;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::sharding::Moving;
-use machines::reshard::Phase;
 use tokio::task::JoinSet;
 
 use crate::background::Background;
 use crate::context::Context;
 use crate::context::editing::TRIES;
-use crate::leadership::Election;
+use crate::leadership::election::Election;
 use crate::links::Links;
-use crate::peers::PeerRouters;
+use crate::peers::routers::PeerRouters;
 use crate::sharding::ShardedTables;
 use catalog::command::CommandError;
-use catalog::record::{Kept, MOVE, MoveRecord, Moves, json};
+use catalog::record::{Kept, MOVE, MoveRecord, json};
 
 /// How often it is looked whether there is a move to work on.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// The epochs from which on moves hold clients, by their jobs.
-pub(crate) type Holds = BTreeMap<String, u64>;
-
-/// What the snapshot says of moves. `holds` keeps since when they hold clients; new ones do so from
-/// `epoch` on.
-pub(crate) fn moving(moves: &Moves, holds: &mut Holds, epoch: u64) -> Vec<Moving> {
-    holds.retain(|job, _| moves.get(job).is_some_and(|kept| kept.value.holds()));
-    let under_way = moves
-        .iter()
-        .filter(|(_, kept)| !kept.value.phase().is_over());
-    let told = under_way.map(|(job, kept)| {
-        let record = &kept.value;
-        Moving {
-            job: job.as_str().into(),
-            map: record.map,
-            from: record.from.as_str().into(),
-            to: record.to.as_str().into(),
-            held_since: record
-                .holds()
-                .then(|| *holds.entry(job.clone()).or_insert(epoch)),
-            defined: !matches!(record.phase(), Phase::Prune | Phase::Clean),
-            mixed: record.mixed().map(Arc::from),
-        }
-    });
-    told.collect()
-}
 
 /// Moves parts of shard maps from group to group.
 pub(crate) struct Resharding {

@@ -4,8 +4,9 @@ use farm::GroupKind;
 use machines::reshard::Phase;
 
 use super::condition::{of_merge, of_move, of_split};
-use crate::provision::admission::no_group;
+use crate::context::records::no_group;
 use crate::reshard::Resharding;
+use crate::sharding::named::find_shard;
 use catalog::command::{Arguments, CommandError};
 use catalog::event::epoch_ms;
 use catalog::identity;
@@ -37,7 +38,7 @@ impl Resharding {
         let _one_at_a_time = self.context.changing.lock().await;
         let records = self.context.state().records.clone();
         let declared = &records.declared;
-        let (id, shard) = crate::commands::find_shard(declared, args)?;
+        let (id, shard) = find_shard(declared, args)?;
         let to = match wanted {
             Wanted::Into(other) => group_of(declared, (id, shard), other)?,
             _ => args.text("group_id"),

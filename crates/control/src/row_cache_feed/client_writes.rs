@@ -17,10 +17,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
-use crate::leadership::Election;
-use crate::peers::PeerRouters;
-use crate::peers::sessions::{GROUP, WRITES, cells};
-use crate::peers::{Peer, PeerError};
+use crate::leadership::election::Election;
+use crate::peers::questions::{GROUP, WRITES, cells};
+use crate::peers::roster::Peer;
+use crate::peers::routers::PeerRouters;
+use crate::peers::transport::PeerError;
 use catalog::command::{Call, CommandError};
 
 /// A router that has nothing to tell says so after this time.

@@ -52,7 +52,7 @@ impl Control {
         }
     }
 
-    /// Starts a probe loop for each server that has none, ends those of servers that left.
+    /// Starts a probe loop for each server that has none, ends those of servers that left, and forgets them.
     pub(crate) fn watch_servers(
         self: &Arc<Self>,
         loops: &mut JoinSet<()>,
@@ -68,6 +68,7 @@ impl Control {
             .keys()
             .copied()
             .collect();
+        self.parts.own_account.forget_all_but(&servers);
         probes.retain(|id, task| {
             let stays = servers.contains(id);
             if !stays {

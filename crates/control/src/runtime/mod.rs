@@ -8,7 +8,9 @@
 //! `events`. `state` and `events` are never held over an await.
 
 mod attending;
+mod follower;
 mod parts;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,8 +28,9 @@ use crate::commander::{Commander, Queues, Request};
 use crate::commands::dispatch::Commands;
 use crate::context::Context;
 use crate::context::supervision::{Queue, caught};
-use crate::leadership::{Contact, Leadership, Router};
-use crate::peers::Roster;
+use crate::leadership::Leadership;
+use crate::leadership::election::{Contact, Router};
+use crate::peers::roster::Roster;
 use crate::provision::jobs::{Job, Jobs, State as JobState};
 use crate::runtime::parts::Parts;
 use crate::sessions::Sessions;
@@ -89,7 +92,7 @@ impl Control {
         let leadership = Leadership::new(identity::uuid()?, alone);
         let context = Context::new(store, published, sessions, settings, records, leadership);
         let context = Arc::new(context);
-        context.state().lay_out();
+        context.state().lay_out_tables();
         // Who cannot follow the configuration must not be taken for a router of the farm.
         context.begin_with_version().await?;
         let jobs = Arc::new(Jobs::new());

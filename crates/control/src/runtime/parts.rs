@@ -21,15 +21,15 @@ use crate::commands::server::ServerCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
 use crate::failover::FailoverDrivers;
-use crate::leadership::Election;
-use crate::leadership::follower::StoreFollower;
+use crate::leadership::election::{Election, RosterListener};
 use crate::links::Links;
 use crate::observe::Probes;
 use crate::observe::accounts::AccountsReader;
 use crate::observe::heartbeat::Heartbeats;
 use crate::observe::privileges::OwnAccount;
-use crate::peers::PeerRouters;
 use crate::peers::permits::PermitShares;
+use crate::peers::roster::Roster;
+use crate::peers::routers::PeerRouters;
 use crate::provision::Provision;
 use crate::provision::Rejoin;
 use crate::provision::import::Import;
@@ -37,6 +37,7 @@ use crate::provision::jobs::Jobs;
 use crate::reshard::Resharding;
 use crate::row_cache_feed::RowCacheFeed;
 use crate::row_cache_feed::client_writes::ClientWrites;
+use crate::runtime::follower::StoreFollower;
 use crate::sharding::ShardedTables;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::lost_writes::LostWrites;
@@ -71,18 +72,18 @@ impl Parts {
         let dist_txns = commander.dist_txns();
         let links = Arc::new(Links::new(context));
         let background = Arc::new(Background::new(context));
-        let own_account = Arc::new(OwnAccount::new(context, &links, &context.privileges));
+        let own_account = Arc::new(OwnAccount::new(context, &links));
         let accounts = Arc::new(AccountsReader::new(context, &links));
-        let election = Arc::new(Election::new(context, commander.clone(), dist_txns));
+        let election = Arc::new(Election::new(context, listener_of(context, commander)));
         let peers = Arc::new(PeerRouters::new(context, &background, &election));
         let permits = Arc::new(PermitShares::new(
             context,
             &election,
             &peers,
-            commander.clone(),
+            commander.permits_held(),
         ));
         let client_writes = Arc::new(ClientWrites::new(context, &election, &peers));
-        let sharding = Arc::new(ShardedTables::new(context, &links, &context.tables));
+        let sharding = Arc::new(ShardedTables::new(context, &links));
         let probes = Arc::new(Probes::new(context, &links, &own_account));
         let heartbeats = Arc::new(Heartbeats::new(context, &links));
         let lost_writes = Arc::new(LostWrites::new(context, &links));
@@ -154,7 +155,6 @@ impl Parts {
             &self.background,
             &self.own_account,
             &self.peers,
-            &context.privileges,
         ));
         let moves = Arc::new(JobCommands::new(context, &self.reshard, jobs));
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
@@ -205,4 +205,14 @@ impl Parts {
         let import = Import::new(context, links, &self.accounts, &self.probes, provision);
         GroupCommands::new(context, links, provision, import)
     }
+}
+
+/// Tells whoever serves sessions which place this router has among the others, and whether there are any.
+fn listener_of(context: &Arc<Context>, commander: &Commander) -> RosterListener {
+    let (sessions, commander) = (Arc::clone(&context.sessions), commander.clone());
+    Box::new(move |roster: &Roster| {
+        commander.set_alone(roster.others.is_empty());
+        sessions.placed(roster.own.slot);
+        commander.dist_txns().place(roster.own.slot);
+    })
 }

@@ -36,7 +36,7 @@ use zeroize::Zeroizing;
 
 use crate::client::Client;
 use crate::client::end::End;
-use crate::connections::group_connections::HOME;
+use crate::connections::home::HOME;
 use crate::counters::count;
 use crate::per_core::Core;
 

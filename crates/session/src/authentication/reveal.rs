@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::authentication::prove::ask;
 use crate::client::Client;
 use crate::client::end::End;
-use crate::connections::group_connections::HOME;
+use crate::connections::home::HOME;
 use crate::per_core::Core;
 
 impl Core {

@@ -20,7 +20,7 @@ use reactor::Closer;
 use zeroize::Zeroizing;
 
 use crate::authentication::prove::{lock_of, verify};
-use crate::internal::COLLATION;
+use crate::internal::own::COLLATION;
 use crate::per_core::Core;
 
 /// What a client says of itself, and how it is connected.

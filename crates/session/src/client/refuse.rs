@@ -1,15 +1,15 @@
-//! What a client hears when no connection of a server could be had, when a server refused what Heddle did
-//! for the client's command, or when there was no memory for the command.
+//! What a client hears when no connection of a server could be had or when a server refused
+//! what Heddle did for the client's command.
+
+pub(crate) mod no_memory;
 
 use backend::{ConnectionError, PoolError, Target};
 use farm::{ClientError, error};
 use memory::Full;
-use mysql_wire::command::Command;
 
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::target::nowhere;
-use crate::prepared::statements::{self, PreparedStatements};
 
 /// A server's error as it is passed on.
 pub struct ServerRefusal {
@@ -84,22 +84,4 @@ pub(crate) fn out_of_memory(full: Full) -> ClientError {
         Full::Process => error::OUT_OF_MEMORY,
         Full::Account => error::USER_OUT_OF_MEMORY,
     }
-}
-
-/// Answers a command that there was no memory for. The client's transaction stays as it is.
-pub(crate) async fn refuse_command(
-    client: &mut Client,
-    prepared: &mut PreparedStatements,
-    full: Full,
-) -> Result<(), End> {
-    let command = client.payload().first().copied();
-    if command != Some(Command::StmtSendLongData as u8) {
-        return client.error(&out_of_memory(full), &[]).await;
-    }
-    // It has no reply: the EXECUTE says it.
-    let id = statements::named_statement(client, prepared);
-    if let Some(statement) = prepared.statements.get_mut(&id) {
-        statement.starved = Some(full);
-    }
-    Ok(())
 }

@@ -13,14 +13,12 @@ use std::sync::Arc;
 use backend::{ConnectionError, Lease, PoolError, SessionState};
 use farm::{Group, ServerId, Snapshot};
 
+use crate::connections::home::{HOME, group_of};
 use crate::connections::pin::Pins;
 use crate::connections::ties::Ties;
 use crate::consistency::promises::Seen;
 use crate::per_core::Core;
 use crate::transaction::replay_log::Log;
-
-/// The number of a seat that was never left: that of the home group, whichever it is.
-pub(crate) const HOME: u32 = 0;
 
 /// A connection that this session keeps: for a transaction, or for what cannot move.
 pub(crate) struct Held {
@@ -51,14 +49,6 @@ pub(crate) struct GroupConnections {
     pub others: Vec<GroupConnection>,
     /// What ties the session to its connection, once anything has.
     pub ties: Option<Box<Ties>>,
-}
-
-/// The group of a seat; `None` when it has left the farm.
-pub(crate) fn group_of(snapshot: &Snapshot, seat: u32) -> Option<&Arc<Group>> {
-    match seat {
-        HOME => snapshot.home(),
-        number => snapshot.groups.iter().find(|group| group.number == number),
-    }
 }
 
 impl GroupConnections {

@@ -3,6 +3,7 @@
 pub(crate) mod group_connections;
 pub(crate) mod hedge;
 pub(crate) mod hold;
+pub(crate) mod home;
 pub(crate) mod parked;
 pub(crate) mod pin;
 pub(crate) mod renew;

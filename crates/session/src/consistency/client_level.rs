@@ -16,10 +16,12 @@ use sqltext::{Class, Facts, Verb};
 
 use crate::authentication::login::Identity;
 use crate::connections::group_connections::GroupConnections;
-use crate::consistency::promises::{self, Promises};
+use crate::consistency::promises::Promises;
+use crate::consistency::promises::keeping;
 use crate::consistency::reads;
 use crate::execution::exec::{Job, Shape};
-use crate::internal::{NOWHERE, Own, is_own};
+use crate::internal::NOWHERE;
+use crate::internal::own::{Own, is_own};
 use crate::per_core::Core;
 use crate::query::calls_only_quiet;
 use crate::session::Session;
@@ -115,7 +117,7 @@ fn take_client_writes(
     seen.unproved |= required.doubts > 0;
     seen.unlogged |= required.unlogged;
     if let Some(position) = required.position {
-        promises::require(core, connections, position);
+        keeping::require(core, connections, position);
     }
 }
 

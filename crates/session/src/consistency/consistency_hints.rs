@@ -2,8 +2,8 @@
 
 use crate::client::Client;
 use crate::client::end::End;
-use crate::consistency::promises;
-use crate::consistency::promises::UNBOUNDED_MS;
+use crate::consistency::defaults;
+use crate::consistency::defaults::UNBOUNDED_MS;
 use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
 use farm::error;
@@ -66,7 +66,7 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
     if let Some(lag) = lag {
         let given = milliseconds(lag).ok_or_else(|| wrong("max_lag_ms", lag, "milliseconds"))?;
         level = Some(Level::Eventual {
-            max_lag_us: promises::bound_us(given),
+            max_lag_us: defaults::bound_us(given),
         });
     }
     let cache_ttl_s = match ttl {

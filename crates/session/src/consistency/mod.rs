@@ -3,7 +3,9 @@
 pub(crate) mod acks;
 pub(crate) mod client_level;
 pub(crate) mod consistency_hints;
+pub(crate) mod defaults;
 pub(crate) mod promises;
+pub(crate) mod read_terms;
 pub(crate) mod reads;
 pub(crate) mod required_waits;
 pub(crate) mod tokens;

@@ -1,4 +1,4 @@
-//! What operators decide about reads that fail, errors that pass, and sessions that have written.
+//! What a command begins with, and where a read goes whose server fails.
 
 use std::time::Duration;
 
@@ -10,64 +10,13 @@ use sqltext::{Class, Verb};
 use crate::client::Client;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
+use crate::consistency::read_terms::{Failover, Stickiness, Transient};
 use crate::counters::count;
-use crate::execution::exec::{Job, Run, Shape};
-use crate::execution::pipeline::Pipeline;
+use crate::execution::exec::{Job, Pipeline, Run, Shape};
 use crate::execution::servers_tried;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
-
-/// Where a read goes whose server cannot be reached. The names are those of mysqlnd_ms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Failover {
-    /// The client gets the error.
-    Disabled,
-    /// To the primary.
-    Master,
-    /// To the other replicas, then to the primary.
-    #[default]
-    LoopBeforeMaster,
-}
-
-/// Which transactions stay where. Inside one nothing moves, in either case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stickiness {
-    /// Every transaction is the primary's.
-    Master,
-    /// START TRANSACTION READ ONLY may run on a replica.
-    #[default]
-    On,
-}
-
-/// Errors that pass by themselves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Transient {
-    /// Their numbers; 0 is none.
-    pub errors: [u16; 8],
-    /// How often a statement is repeated.
-    pub tries: u32,
-    pub pause_us: u64,
-}
-
-impl Transient {
-    /// True when a statement that met this error may be repeated.
-    pub(crate) fn allows(&self, number: u16) -> bool {
-        self.tries > 0 && number != 0 && self.errors.contains(&number)
-    }
-}
-
-/// Settings of reads beyond their consistency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reads {
-    pub failover: Failover,
-    pub stickiness: Stickiness,
-    pub transient: Transient,
-    /// After a session's first write everything of it goes to the primary.
-    pub master_on_write: bool,
-    /// A replica that has not begun to answer a read after so long is raced by another; 0 for never.
-    pub hedge_ms: u64,
-}
 
 /// A command before its first attempt. What fails in a transaction is not repeated: the server
 /// may have rolled back more than the statement.

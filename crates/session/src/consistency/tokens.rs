@@ -4,9 +4,10 @@ use farm::token::Promise;
 use farm::{ClientError, Group, Snapshot, Token, error};
 
 use crate::authentication::login::SessionUser;
-use crate::connections::group_connections::{GroupConnections, group_of};
-use crate::consistency::promises;
-use crate::consistency::promises::prove_writes;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::home::group_of;
+use crate::consistency::promises::keeping;
+use crate::consistency::promises::keeping::prove_writes;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -62,7 +63,7 @@ async fn promise(
     if let Some(last) = connections.current.seen.last_read {
         let server = snapshot.server(last.server);
         let seen =
-            promises::position_after(core, user, variables, server.map(|s| &**s), &last).await;
+            keeping::position_after(core, user, variables, server.map(|s| &**s), &last).await;
         let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
         match &mut promised {
             Some(promised) => promised.join(&seen),
@@ -95,7 +96,7 @@ pub(crate) async fn take_token(
             continue;
         };
         connections.switch_to(group, core);
-        promises::require(core, connections, promise.position);
+        keeping::require(core, connections, promise.position);
         connections.switch_to(here, core);
     }
     Ok(())
@@ -115,7 +116,7 @@ async fn check_promise(
     if primary.fresh.covers(&promise.position) {
         return Ok(());
     }
-    match promises::ask_position(core, user, variables, primary).await {
+    match keeping::ask_position(core, user, variables, primary).await {
         Some(position) if position.covers(&promise.position) => Ok(()),
         Some(_) => Err(format!(
             "group '{}' does not have what it promises: it is from another time of this farm",

@@ -18,12 +18,15 @@ use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
-use crate::connections::group_connections::{GroupConnections, Held, group_of};
+use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::hold::{Cause, Turn};
+use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::dist_txn::branch::Start;
-use crate::dist_txn::{self, branch, dist_txn_name, end, routine, terms, verb, waits};
+use crate::dist_txn::held;
+use crate::dist_txn::terms::of_session;
+use crate::dist_txn::{self, branch, dist_txn_name, end, routine, verb, waits};
 use crate::execution::exec::{Job, Shape, Tried};
 use crate::execution::without;
 use crate::per_core::Core;
@@ -77,7 +80,7 @@ impl Session {
             verb::sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
             return Ok(true);
         }
-        let current = dist_txn::seat_number(&self.core, &self.connections);
+        let current = held::seat_number(&self.core, &self.connections);
         let number = match dist_txn.parts.iter().any(|part| part.group == current) {
             true => current,
             false => coordinator.unwrap_or(current),
@@ -347,7 +350,7 @@ impl Session {
         if let Some(why) = branch::unfit(shape, false) {
             return Some(why.to_owned());
         }
-        let terms = terms::dist_txn_terms(&self.core, &self.user, &self.promises);
+        let terms = of_session::dist_txn_terms(&self.core, &self.user, &self.promises);
         let dist_txn = self.transaction.dist_txn.as_ref()?;
         if dist_txn.snapshot {
             return Some(format!(
@@ -384,7 +387,7 @@ impl Session {
                 group.name
             ));
         }
-        let held = dist_txn::held_in(&self.core, &mut self.connections, coordinator);
+        let held = held::held_in(&self.core, &mut self.connections, coordinator);
         let Some(held) = held else {
             return Some(format!("its connection to group {name} was lost"));
         };
@@ -491,7 +494,7 @@ impl Session {
         group: &Group,
         plain: bool,
     ) -> Result<Option<Start>, ConnectionError> {
-        let terms = terms::dist_txn_terms(&self.core, &self.user, &self.promises);
+        let terms = of_session::dist_txn_terms(&self.core, &self.user, &self.promises);
         let read_only = self.transaction.dist_txn.as_ref().is_some_and(|it| it.read_only);
         let (Some(dist_txn), Some(held)) =
             (&self.transaction.dist_txn, &self.connections.current.held)
@@ -499,7 +502,7 @@ impl Session {
             return Ok(None);
         };
         if !plain
-            && let (Engine::MySql, version) = dist_txn::version_of(&self.core, &held.lease)
+            && let (Engine::MySql, version) = held::version_of(&self.core, &held.lease)
             && version < MYSQL_SAFE
             && !terms.unsafe_xa
         {
@@ -548,7 +551,7 @@ async fn lose_coordinator(
 ) -> Result<bool, End> {
     let coordinator = transaction.dist_txn.as_ref().and_then(|it| it.parts.first());
     if let Some(coordinator) = coordinator.map(|part| part.group) {
-        drop(dist_txn::take_held_in(core, connections, coordinator));
+        drop(held::take_held_in(core, connections, coordinator));
     }
     transaction.note_failure(Some(error::DIST_TXN_UNDONE.number));
     let why = why.to_string();

@@ -5,7 +5,9 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::dist_txn::{self, admit, terms};
+use crate::dist_txn::admit;
+use crate::dist_txn::held;
+use crate::dist_txn::terms::of_session;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
 use backend::ConnectionError;
@@ -35,7 +37,7 @@ pub(crate) async fn name_dist_txn(
     if let Some(seat) = connections.others.iter_mut().find(|seat| seat.group == coordinator) {
         seat.replay = None;
     }
-    let Some(held) = dist_txn::held_in(core, connections, coordinator) else {
+    let Some(held) = held::held_in(core, connections, coordinator) else {
         return Err(admit::refused("Heddle: the transaction was lost".to_owned()));
     };
     let connection = held.lease.connection_mut();
@@ -66,7 +68,7 @@ pub(crate) fn has_plain_parts(
     transaction: &Transaction,
     promises: &Promises,
 ) -> bool {
-    let best_effort = terms::dist_txn_terms(core, user, promises).atomic == Atomic::BestEffort;
+    let best_effort = of_session::dist_txn_terms(core, user, promises).atomic == Atomic::BestEffort;
     let dist_txn = transaction.dist_txn.as_ref();
     dist_txn.is_some_and(|it| it.own.is_none() && (it.read_only || best_effort))
 }

@@ -18,7 +18,7 @@ use machines::xa::commit::{Action, Commit, Event, Reply, Work};
 use super::Part;
 use super::keeper::Pass;
 use super::question::{Name, Question, Said};
-use crate::consistency::acks::Copies;
+use crate::consistency::acks::wait::Copies;
 use crate::introspection::operator::Operator;
 
 /// What one group has of a transaction that ends.

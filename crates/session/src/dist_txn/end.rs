@@ -19,12 +19,16 @@ use super::xa::Own;
 use super::{DistTxn, Part};
 use crate::client::Client;
 use crate::client::end::End;
-use crate::connections::group_connections::{GroupConnections, Held, group_of};
+use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
-use crate::consistency::promises::{self, Promises};
-use crate::consistency::{acks, client_level};
+use crate::consistency::acks::wait;
+use crate::consistency::client_level;
+use crate::consistency::promises::Promises;
+use crate::consistency::promises::keeping;
 use crate::counters::count;
-use crate::dist_txn::{self, waits};
+use crate::dist_txn::held;
+use crate::dist_txn::waits;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::session::{Session, is_free};
@@ -132,7 +136,7 @@ impl Session {
             own: own.map(|own| own.xid.clone()),
             machine,
             settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
-            copies: acks::copies(&self.core, &self.handle, &self.user, &self.transaction).into(),
+            copies: wait::copies(&self.core, &self.handle, &self.user, &self.transaction).into(),
         }
     }
 
@@ -153,14 +157,14 @@ impl Session {
     /// The connections go where they belong, and the session's reads will have what was written.
     pub(super) fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
         let snapshot = self.core.snapshot();
-        let back = dist_txn::seat_number(&self.core, &self.connections);
+        let back = held::seat_number(&self.core, &self.connections);
         for (side, tied) in sides.into_iter().zip(pins) {
             let Some(group) = group_of(&snapshot, side.group) else {
                 continue;
             };
             self.connections.switch_to(group, &self.core);
             if !side.gtid.is_empty() {
-                promises::note_committed(
+                keeping::note_committed(
                     &self.core,
                     &mut self.connections,
                     &self.transaction,
@@ -239,7 +243,7 @@ impl Session {
         }
         let mut whole = groups
             .iter()
-            .all(|group| dist_txn::held_in(&self.core, &mut self.connections, *group).is_some());
+            .all(|group| held::held_in(&self.core, &mut self.connections, *group).is_some());
         if whole && let Some(number) = failed {
             whole = !(crossed && UNDONE.contains(&number));
             for group in &groups {
@@ -294,7 +298,7 @@ pub(super) fn sides_of(
     let mut pins = Vec::with_capacity(parts.len());
     let mut sides = Vec::with_capacity(parts.len());
     for part in parts {
-        let held = dist_txn::take_held_in(core, connections, part.group);
+        let held = held::take_held_in(core, connections, part.group);
         let behind = part.hurried.then(|| waits::give_back_waits(variables));
         let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
         pins.push(tied.map(|tied| match own {
@@ -315,10 +319,10 @@ pub(super) fn leave_ended(
     group: u32,
 ) {
     variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-    if let Some(held) = dist_txn::take_held_in(core, connections, group) {
+    if let Some(held) = held::take_held_in(core, connections, group) {
         match held.pins.is_empty() {
             true => settle::give_back(handle, held.lease),
-            false => dist_txn::put_held_in(core, connections, group, held),
+            false => held::put_held_in(core, connections, group, held),
         }
     }
     connections.current.replay = None;
@@ -326,7 +330,7 @@ pub(super) fn leave_ended(
 
 /// The group's connection says that its transaction is still open.
 pub(super) async fn is_open(core: &Core, connections: &mut GroupConnections, group: u32) -> bool {
-    let Some(held) = dist_txn::held_in(core, connections, group) else {
+    let Some(held) = held::held_in(core, connections, group) else {
         return true;
     };
     let asked = held.lease.connection_mut().run(&[(Command::Ping, b"")]);

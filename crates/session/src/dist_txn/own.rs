@@ -30,7 +30,7 @@ impl Across {
 
 impl Session {
     /// Takes these groups into the open transaction for a statement that runs on all of them, or
-    /// begins one for it. Each has a connection in its seat then ([`crate::dist_txn::held_in`]). `None`: the
+    /// begins one for it. Each has a connection in its seat then ([`crate::dist_txn::held::held_in`]). `None`: the
     /// client has been answered.
     pub(crate) async fn begin_across(
         &mut self,

@@ -10,7 +10,7 @@ use sqltext::Verb;
 
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
-use crate::dist_txn;
+use crate::dist_txn::held;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::local;
 use crate::introspection::operator::Answer;
@@ -112,7 +112,7 @@ async fn positions(
             let of_group = dist_txn.executed.iter().find(|(group, _)| *group == number);
             of_group.map(|(_, gtid)| gtid.clone())
         });
-        let Some(held) = dist_txn::held_in(core, connections, number) else {
+        let Some(held) = held::held_in(core, connections, number) else {
             continue;
         };
         let connection = held.lease.connection_mut();
@@ -149,7 +149,7 @@ pub(super) async fn note_what_ran(
     let parts = transaction.dist_txn.iter().flat_map(|dist_txn| &dist_txn.parts);
     let groups: Vec<u32> = parts.map(|part| part.group).collect();
     for group in groups {
-        let Some(held) = dist_txn::held_in(core, connections, group) else {
+        let Some(held) = held::held_in(core, connections, group) else {
             continue;
         };
         let connection = held.lease.connection_mut();

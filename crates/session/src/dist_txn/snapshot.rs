@@ -28,7 +28,9 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::dist_txn::{self, dist_txn_name, positions, terms, verb};
+use crate::dist_txn::held;
+use crate::dist_txn::terms::of_session;
+use crate::dist_txn::{dist_txn_name, positions, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::{Session, is_free};
@@ -316,7 +318,7 @@ async fn let_account_view(
         .collect();
     let operator = Arc::clone(&core.shared.operator);
     for group in groups {
-        if let Some(held) = dist_txn::held_in(core, connections, group) {
+        if let Some(held) = held::held_in(core, connections, group) {
             allow(&*operator, group, held.lease.connection_mut()).await?;
         }
     }
@@ -371,7 +373,7 @@ fn manner_of_snapshot(
     read_only: bool,
     text: &[u8],
 ) -> Manner {
-    let terms = terms::dist_txn_terms(core, user, promises);
+    let terms = of_session::dist_txn_terms(core, user, promises);
     let unfit = |group: &Arc<Group>| {
         let old = group.primary().is_some_and(|server| {
             server.engine == Engine::MySql && version_number(&server.version) < MYSQL_SAFE
@@ -424,7 +426,7 @@ pub(super) async fn run_each(
 ) -> Result<(), ConnectionError> {
     let mut asked = Vec::new();
     for (group, texts) in texts {
-        let Some(mut held) = dist_txn::take_held_in(core, connections, group) else {
+        let Some(mut held) = held::take_held_in(core, connections, group) else {
             continue;
         };
         asked.push(Box::pin(async move {
@@ -437,10 +439,10 @@ pub(super) async fn run_each(
     let mut first = Ok(());
     for (group, held, ran) in super::drive::all(asked).await {
         match ran {
-            Ok(_) => dist_txn::put_held_in(core, connections, group, held),
+            Ok(_) => held::put_held_in(core, connections, group, held),
             Err(error) => {
                 if matches!(error, ConnectionError::Refused { .. }) {
-                    dist_txn::put_held_in(core, connections, group, held);
+                    held::put_held_in(core, connections, group, held);
                 }
                 if first.is_ok() {
                     first = Err(error);

@@ -1,8 +1,7 @@
 //! What an operator chose for transactions over several groups.
 
-use crate::authentication::login::SessionUser;
-use crate::consistency::promises::Promises;
-use crate::per_core::Core;
+pub(crate) mod of_session;
+
 use farm::dist_txn::Atomic;
 
 /// The settings of transactions over several groups.
@@ -26,14 +25,4 @@ impl Default for DistTxnTerms {
             snapshot_reads: false,
         }
     }
-}
-
-/// The terms of this session: what it has chosen itself, its user's, or the farm's.
-pub(crate) fn dist_txn_terms(core: &Core, user: &SessionUser, promises: &Promises) -> DistTxnTerms {
-    let mut terms = core.settings().dist_txns;
-    let name = user.name();
-    let own = promises.atomic;
-    let own = own.or_else(|| core.atomic_of(name, user.peer.ip()));
-    terms.atomic = own.unwrap_or(terms.atomic);
-    terms
 }

@@ -9,7 +9,7 @@ use mysql_wire::relay::Outcome;
 use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::GroupConnections;
 use crate::counters::count;
-use crate::dist_txn;
+use crate::dist_txn::held;
 use crate::execution::exec::Run;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
@@ -32,7 +32,7 @@ pub(super) async fn stay_alone(
     let group = only.group;
     transaction.hurry(false);
     let text = give_back_waits(variables);
-    if let Some(held) = dist_txn::held_in(core, connections, group) {
+    if let Some(held) = held::held_in(core, connections, group) {
         let connection = held.lease.connection_mut();
         let given_back = connection.run(&[(Command::Query, text.as_bytes())]).await;
         if given_back.is_err() {

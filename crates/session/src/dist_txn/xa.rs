@@ -26,6 +26,7 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
+use crate::dist_txn::held;
 use crate::dist_txn::{self, end, verb, xa_elsewhere};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -286,7 +287,7 @@ impl Session {
                 if let Some(lease) = lease {
                     // No statement gives it back.
                     let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
-                    dist_txn::put_held_in(
+                    held::put_held_in(
                         &self.core,
                         &mut self.connections,
                         part.group,
@@ -426,7 +427,7 @@ impl Session {
         let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
         let held = groups
             .iter()
-            .all(|group| dist_txn::held_in(&self.core, &mut self.connections, *group).is_some());
+            .all(|group| held::held_in(&self.core, &mut self.connections, *group).is_some());
         let mut whole = held && !told_over;
         if whole && let Some(number) = failed {
             whole = !(crossed && UNDONE.contains(&number));

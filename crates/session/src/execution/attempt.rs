@@ -1,5 +1,6 @@
 //! One attempt on one connection: make it ready, send, relay the reply as it comes.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use backend::{Connection, ConnectionError, Lease};
@@ -17,16 +18,19 @@ use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{is_tended, says_read_only};
+use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
-use crate::consistency::{client_level, write_tags};
+use crate::consistency::write_tags::tagging;
 use crate::counters::count;
 use crate::dist_txn::waits;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
+use crate::execution::pipe::Pipe;
 use crate::execution::profile::Step;
 use crate::execution::statement_run::StatementRun;
 use crate::execution::{relayed, rules};
 use crate::per_core::{Core, Handle};
-use crate::prepared::{prepared_packets, statements};
+use crate::prepared::prepared_packets;
+use crate::prepared::statements::commands;
 use crate::session::{self, Session, is_free};
 use crate::transaction::replay;
 use crate::transaction::resume::Tally;
@@ -34,7 +38,6 @@ use crate::variables::assigned::{self, try_to_repeat};
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{defaults, insert_id, user_variables};
-use std::rc::Rc;
 
 /// The command byte of COM_STMT_EXECUTE.
 const EXECUTE: u8 = Command::StmtExecute as u8;
@@ -47,22 +50,6 @@ const SMALL_BUFFERS_MAX: usize = 2;
 
 /// The pieces of a long reply. It bounds what a slow client costs.
 pub(crate) const LONG_BUFFER_BYTES: usize = 65_536;
-
-/// Bytes on their way from a server to the client.
-pub(crate) struct Pipe {
-    pub buffer: Vec<u8>,
-    /// So many at the front have been walked and may go to the client; the others come next.
-    pub ready: usize,
-}
-
-impl Pipe {
-    /// Receives more behind what is there.
-    async fn fill(&mut self, connection: &mut Connection) -> std::io::Result<()> {
-        let (received, filled) = connection.recv(std::mem::take(&mut self.buffer)).await;
-        self.buffer = filled;
-        received.map(drop)
-    }
-}
 
 impl Session {
     /// Runs the command of `run` on this connection, and those behind it that may go with it: then
@@ -145,9 +132,9 @@ impl Session {
             self.handle.in_pipeline.set(!run.pipeline.commands.is_empty());
         }
         count(&self.core.counters.statements);
-        let sent = match own.or_else(|| {
-            write_tags::tagged(&self.core, &self.client, &self.promises, connection, run)
-        }) {
+        let sent = match own
+            .or_else(|| tagging::tagged(&self.core, &self.client, &self.promises, connection, run))
+        {
             Some(bytes) => {
                 let range = 0..bytes.len();
                 connection.send(bytes, range).await.0
@@ -292,7 +279,7 @@ impl Session {
             }
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
-                statements::ready_statement(
+                commands::ready_statement(
                     &self.core,
                     &self.promises,
                     &self.prepared,
@@ -535,7 +522,7 @@ fn attributed(
 ) -> Option<Vec<u8>> {
     let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     (takes && client.payload()[0] == Command::Query as u8).then(|| {
-        let comment = write_tags::tag_for(core, promises, connection, shape);
+        let comment = tagging::tag_for(core, promises, connection, shape);
         client.with_attributes(&comment)
     })
 }

@@ -10,8 +10,6 @@
 //! front. One that is for another group or for several, that needs a question first, or that a move
 //! of shards holds back, waits; so do BEGIN, COMMIT and savepoints, which Heddle itself carries out.
 
-use std::collections::VecDeque;
-
 use backend::Connection;
 use farm::error;
 use mysql_wire::capability::Capabilities;
@@ -24,9 +22,10 @@ use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::counters::count;
-use crate::dist_txn;
-use crate::execution::attempt::{self, Pipe};
-use crate::execution::exec::{Answer, Done, Job, Run, Shape};
+use crate::dist_txn::held;
+use crate::execution::attempt;
+use crate::execution::exec::{Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape};
+use crate::execution::pipe::Pipe;
 use crate::execution::{measure, relayed, servers_tried};
 use crate::per_core::{Core, Handle};
 use crate::place::Where;
@@ -48,20 +47,6 @@ const COMMANDS_MAX: usize = 512;
 
 /// The same when somebody waits already.
 const COMMANDS_CROWDED_MAX: usize = 16;
-
-/// The commands that were sent behind the current one, in order.
-#[derive(Default)]
-pub(crate) struct Pipeline {
-    pub commands: VecDeque<PipelinedCommand>,
-    /// Length of their frames.
-    pub bytes: usize,
-}
-
-/// One command that waits for its reply.
-pub(crate) struct PipelinedCommand {
-    pub shape: Shape,
-    pub job: Job,
-}
 
 /// True when the statement may be sent before those in front of it are answered, and others behind
 /// it. `replica`: the connection is one for reads. `plain_ends`: COMMIT and ROLLBACK end nothing but
@@ -192,7 +177,7 @@ impl Session {
         {
             return None;
         }
-        dist_txn::take_in(&mut self.transaction, &self.variables, &shape);
+        held::take_in(&mut self.transaction, &self.variables, &shape);
         Some(PipelinedCommand { shape, job })
     }
 
@@ -265,7 +250,7 @@ fn may_flow(
     transaction: &Transaction,
 ) -> bool {
     match &transaction.dist_txn {
-        Some(dist_txn) => dist_txn.is_alone_on(dist_txn::seat_number(core, connections)),
+        Some(dist_txn) => dist_txn.is_alone_on(held::seat_number(core, connections)),
         // Without autocommit any statement may be the one that begins a transaction here.
         None => {
             let sharded = core.shared.published.load().sharding.is_some();
@@ -292,7 +277,7 @@ fn stays(
 ) -> bool {
     let here = match place {
         Where::Stay => true,
-        Where::Group(group) => group.number == dist_txn::seat_number(core, connections),
+        Where::Group(group) => group.number == held::seat_number(core, connections),
         _ => false,
     };
     let snapshot = core.shared.published.load();

@@ -4,8 +4,9 @@
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::client::{Client, local_file};
-use crate::execution::attempt::{LONG_BUFFER_BYTES, Pipe, QUERY_INTERRUPTED};
+use crate::execution::attempt::{LONG_BUFFER_BYTES, QUERY_INTERRUPTED};
 use crate::execution::exec::{Answer, Loss, Run};
+use crate::execution::pipe::Pipe;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::{Core, Handle};
 use crate::transaction::resume::Tally;

@@ -7,8 +7,9 @@ use routing::{Plan, Reason, Refusal, Standing};
 use sqltext::Class;
 
 use crate::connections::target::target;
+use crate::consistency::client_level;
+use crate::consistency::promises::keeping;
 use crate::consistency::reads::{self, want_positions};
-use crate::consistency::{client_level, promises};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
@@ -93,7 +94,7 @@ impl Session {
             last_used: self.connections.current.last_server,
             last_replica: self.connections.current.seen.last_replica(),
             autocommit: begins || self.variables.status.contains(Status::AUTOCOMMIT),
-            need: promises::need(&self.core, &self.connections, &self.promises, shape, now_us),
+            need: keeping::need(&self.core, &self.connections, &self.promises, shape, now_us),
             among: self.run.ruled.as_ref().and_then(|r| r.servers.as_deref()),
         };
         let mut balance = self.core.balance.borrow_mut();

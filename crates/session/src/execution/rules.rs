@@ -15,34 +15,23 @@ use farm::{ClientError, error};
 use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
-use reactor::Task;
 use routing::Refusal;
-use routing::rules::{Actions, Decision, Question, Rewrite, Rules, Servers, TooLong};
+use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
 use sqltext::{Class, Facts};
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
-use crate::consistency::promises::Consistency;
+use crate::consistency::defaults::Consistency;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::measure;
+use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::{Core, Handle};
 use crate::query;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
-
-/// What a rule wants of the statement that runs.
-#[derive(Default)]
-pub(crate) struct Ruled {
-    pub servers: Option<Arc<Servers>>,
-    /// A hook has chosen them.
-    pub by_hook: bool,
-    timeout_ms: Option<u64>,
-    /// Ends the statement when its time is over; given up with it.
-    timer: Option<Task<()>>,
-}
 
 impl Session {
     /// Runs the client's command to its answer, as the rules in force want it.

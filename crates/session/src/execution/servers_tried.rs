@@ -6,7 +6,7 @@ use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::execution::without;
 use crate::per_core::{Core, Handle};
-use crate::variables::diagnostics;
+use crate::variables::diagnostics::answers;
 use crate::variables::session_variables::SessionVariables;
 use backend::{Connection, ConnectionError, PoolError, Target};
 use farm::{ClientError, error};
@@ -23,8 +23,7 @@ pub(crate) fn is_barred(
 ) -> bool {
     handle.killed.get()
         || variables.user_variables.as_ref().is_some_and(|own| own.lost())
-        || (shape.asks_back()
-            && diagnostics::must_recall(handle, variables, run, connection, shape))
+        || (shape.asks_back() && answers::must_recall(handle, variables, run, connection, shape))
 }
 
 pub(crate) fn is_known_writer(core: &Core, shape: &Shape) -> bool {

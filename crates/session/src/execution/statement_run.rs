@@ -11,12 +11,12 @@ use backend::SessionState;
 use sqltext::Digest;
 use statistics::Kind;
 
+use crate::execution::choice::Chosen;
 use crate::execution::exec::Job;
 use crate::execution::point::Point;
 use crate::execution::profile::Profile;
-use crate::execution::rules::Ruled;
+use crate::execution::ruled::Ruled;
 use crate::introspection::view::Asked;
-use crate::place::Chosen;
 
 /// So many profiles are there for `HEDDLE PROFILE FOR n`, the last statement's among them.
 pub(crate) const PROFILES_MAX: usize = 100;

@@ -13,7 +13,8 @@ use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
-use crate::consistency::promises;
+use crate::consistency::promises::keeping;
+use crate::execution::choice;
 use crate::execution::exec::Shape;
 use crate::execution::profile::{PartProfile, Profile};
 use crate::execution::rules;
@@ -23,7 +24,7 @@ use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::Asked;
 use crate::per_core::{Core, Handle};
-use crate::place::{Explained, chosen, estimate};
+use crate::place::{Explained, estimate};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -130,7 +131,7 @@ impl Session {
             Ok(routes) => routes,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let need = promises::need(&self.core, &self.connections, &self.promises, &shape, 0);
+        let need = keeping::need(&self.core, &self.connections, &self.promises, &shape, 0);
         // Levels have no say in what all servers are asked.
         let level = (shape.hint != Some(MsHint::All)).then(|| need.level.name());
         let same = [
@@ -219,7 +220,7 @@ async fn select_shard(
     words: &[String],
 ) -> Result<(), End> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let Some(chosen) = chosen::choice_of(&words) else {
+    let Some(chosen) = choice::choice_of(&words) else {
         let text = "usage: HEDDLE SELECT SHARD 'table' 'key' | HEDDLE SELECT GLOBAL 'table'";
         return client.error(&error::COMMAND_REFUSED, &[text]).await;
     };

@@ -1,6 +1,7 @@
 //! What a client may see of sessions and servers, and what it may ask of the router: lists of sessions, KILL,
 //! statistics, commands.
 
+pub(crate) mod farm_statistics;
 pub(crate) mod kill;
 pub(crate) mod listing;
 pub(crate) mod local;

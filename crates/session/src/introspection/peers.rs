@@ -3,14 +3,14 @@
 //! The control plane carries the questions; a session waits for the answer like for any other, and
 //! its core serves others meanwhile. A router without others is never asked for more than one flag.
 
+mod ask;
+
 use std::sync::Arc;
 
 use auth::account_places::SharedPermits;
 use farm::{Kill, Killed, Permits};
-use futures_channel::oneshot;
 
 use crate::introspection::view::SessionView;
-use crate::per_core::Core;
 
 /// The other routers, as far as sessions need them. Implemented by the control plane; replies may be
 /// called from any thread, and must not block.
@@ -76,29 +76,4 @@ pub struct Elsewhere {
     pub id: u32,
     /// Its sessions, or why they are not known.
     pub sessions: Result<Vec<SessionView>, String>,
-}
-
-impl Core {
-    /// What the other routers say of their sessions.
-    pub(crate) async fn sessions_elsewhere(&self) -> Vec<Elsewhere> {
-        let peers = &self.shared.peers;
-        if peers.is_alone() {
-            return Vec::new();
-        }
-        let (tell, told) = oneshot::channel();
-        peers.sessions(Box::new(move |sessions| drop(tell.send(sessions))));
-        // Dropped untold when the router ends.
-        told.await.unwrap_or_default()
-    }
-
-    /// Passes a KILL on to the other routers.
-    pub(crate) async fn kill_elsewhere(&self, kill: Kill) -> Result<Killed, String> {
-        let peers = &self.shared.peers;
-        if peers.is_alone() {
-            return Ok(Killed::Sessions(0));
-        }
-        let (tell, told) = oneshot::channel();
-        peers.kill(kill, Box::new(move |killed| drop(tell.send(killed))));
-        told.await.unwrap_or(Ok(Killed::Sessions(0)))
-    }
 }

@@ -6,7 +6,8 @@ use farm::GlobalRights;
 
 use crate::authentication::login::SessionUser;
 use crate::client::end::End;
-use crate::connections::group_connections::{GroupConnections, HOME};
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::home::HOME;
 use crate::connections::target::nowhere;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;

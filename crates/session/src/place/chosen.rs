@@ -21,74 +21,14 @@ use routing::shard::{Literal, Nowhere, locate, stored};
 use sqltext::{Class, Scan};
 
 use super::{Where, group};
+use crate::execution::choice::{Chosen, choice_of};
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
-/// What a session has set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chosen {
-    /// `database.table`, or a table of the session's database.
-    pub shard_table: String,
-    pub shard_key: Option<String>,
-    pub global_table: String,
-    /// A choice came that cannot be read: no statement may run as if none had come.
-    pub unread: bool,
-}
-
-impl Chosen {
-    /// Nothing is chosen.
-    pub fn is_empty(&self) -> bool {
-        let named = !self.shard_table.is_empty() || !self.global_table.is_empty();
-        self.shard_key.is_none() && !named && !self.unread
-    }
-
-    fn shard(table: &str, key: &str) -> Chosen {
-        Chosen {
-            shard_table: table.to_owned(),
-            shard_key: Some(key.to_owned()),
-            ..Chosen::default()
-        }
-    }
-
-    pub fn global(table: &str) -> Chosen {
-        Chosen {
-            global_table: table.to_owned(),
-            ..Chosen::default()
-        }
-    }
-
-    fn chooses(&self) -> bool {
-        self.shard_key.is_some() || !self.global_table.is_empty()
-    }
-
-    /// The variable that would be set by the choice.
-    pub(crate) fn variable(&self) -> &'static str {
-        match self.global_table.is_empty() {
-            true => "heddle_shard_key",
-            false => "heddle_global_table",
-        }
-    }
-}
-
 /// What long data for `HEDDLE SELECT ?` begins with.
 const BEGINS: &[u8] = b"HEDDLE SELECT ";
-
-/// True for `HEDDLE SELECT ?`, to be prepared.
-pub(crate) fn is_select(words: &[String]) -> bool {
-    matches!(words, [verb, mark] if verb.eq_ignore_ascii_case("select") && mark == "?")
-}
-
-/// The choice that `HEDDLE SELECT SHARD 'table' 'key'` makes, or `HEDDLE SELECT GLOBAL 'table'`, by the
-/// words behind SELECT.
-pub(crate) fn choice_of(words: &[&str]) -> Option<Chosen> {
-    match words {
-        [kind, table, key] if kind.eq_ignore_ascii_case("shard") => Some(Chosen::shard(table, key)),
-        [kind, table] if kind.eq_ignore_ascii_case("global") => Some(Chosen::global(table)),
-        _ => None,
-    }
-}
 
 /// Takes up the choice that the current COM_STMT_SEND_LONG_DATA brings: `HEDDLE SELECT SHARD`, the table
 /// and the key, or `HEDDLE SELECT GLOBAL` and the table, with a zero byte between them. `own`: it is for

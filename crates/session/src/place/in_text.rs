@@ -1,8 +1,6 @@
 //! PREPARE, EXECUTE and DEALLOCATE in SQL, of statements that several groups may have to run: the text is
 //! kept here, and each EXECUTE runs it with the values of its variables, as if the client had sent it.
 
-use std::collections::BTreeMap;
-
 use farm::error;
 use mysql_wire::reply::OkPacket;
 use sqltext::{PieceKind, Verb, pieces};
@@ -15,23 +13,14 @@ use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::place::names;
-use crate::prepared::prepared_bytes::Portion;
 use crate::prepared::statements::PreparedStatements;
+use crate::prepared::texts::Kept;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
 /// Statements that one session keeps.
 const TEXTS_MAX: usize = 1000;
-
-/// The texts that a session has prepared in SQL, by their names in lower case.
-pub(crate) type Texts = BTreeMap<Box<[u8]>, Kept>;
-
-/// One of them, with what it takes of the session's bytes.
-pub(crate) struct Kept {
-    text: Box<[u8]>,
-    _portion: Portion,
-}
 
 /// PREPARE, EXECUTE, DEALLOCATE PREPARE or EXECUTE IMMEDIATE.
 #[derive(Debug)]

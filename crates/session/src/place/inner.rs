@@ -3,7 +3,7 @@
 
 use memory::Reservation;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::packet::{HEADER_BYTES, Header};
+use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use mysql_wire::reply::{self, ErrPacket, OkPacket};
 use mysql_wire::result::{
@@ -111,23 +111,11 @@ fn odd(why: &str) -> Heard {
     })
 }
 
-/// The payloads of whole packets.
-pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let header = Header::parse(bytes)?;
-        let rest = bytes.get(HEADER_BYTES..)?;
-        let length = header.payload_bytes;
-        let payload = rest.get(..length)?;
-        bytes = &rest[length..];
-        Some(payload)
-    })
-}
-
 fn read(bytes: &[u8], capabilities: Capabilities, binary: bool) -> Option<Heard> {
     if bytes.len() >= BYTES_MAX {
         return Some(odd("the rows that this statement needs are more than 64 MB"));
     }
-    let mut packets = self::packets(bytes);
+    let mut packets = packet::payloads(bytes);
     let first = packets.next()?;
     if let Some(refused) = refusal(first, capabilities) {
         return Some(refused);

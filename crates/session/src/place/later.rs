@@ -10,7 +10,8 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::place::{ids, names};
+use crate::place::ids::take;
+use crate::place::names;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
@@ -59,7 +60,7 @@ impl Session {
             let spot = plan.spot(&statement, sharding);
             let new = match (&spot, &plan.goes) {
                 (Spot::Ids(count), Goes::Insert(insert)) => {
-                    let first = ids::ids(&self.core, insert, u64::from(*count)).await?;
+                    let first = take::ids(&self.core, insert, u64::from(*count)).await?;
                     insert_id.get_or_insert(first);
                     insert
                         .with_ids(&statement, first)
@@ -79,10 +80,10 @@ impl Session {
                     with_computed(&text, &spans, values)
                 }
                 _ => {
-                    if let Some(id) = ids::unheard_id(&self.core, &plan, &spot, &statement)
+                    if let Some(id) = take::unheard_id(&self.core, &plan, &spot, &statement)
                         && let Goes::Insert(insert) = &plan.goes
                     {
-                        ids::raise_ids(&self.core, insert, id).await?;
+                        take::raise_ids(&self.core, insert, id).await?;
                     }
                     let returns = plan.returns();
                     return Ok(self.ready(spot, text, insert_id, returns, &snapshot, sharding));

@@ -47,13 +47,9 @@ use crate::scatter::{Definition, Part};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use bound::Bound;
-pub(crate) use chosen::Chosen;
 pub(crate) use explain::Explained;
-pub(crate) use ids::Blocks;
-pub(crate) use in_text::{InText, Texts};
+pub(crate) use in_text::InText;
 pub use inner::{Heard, Sheet};
-pub(crate) use inner::{executed, heard, packets};
-pub(crate) use plans::Plans;
 
 /// Statements are read on the cores.
 const _: () = assert!(reactor::STACK_BYTES >= planner::STACK_BYTES);
@@ -315,7 +311,7 @@ fn spot(
     let statement = statement_of(variables, text, values);
     let spot = plan.spot(&statement, sharding);
     debug_assert_eq!(strayed(core, variables, &statement, &spot, sharding), None, "{spot:?}");
-    match ids::unheard_id(core, plan, &spot, &statement) {
+    match ids::take::unheard_id(core, plan, &spot, &statement) {
         Some(_) => Spot::Ids(0),
         None => spot,
     }

@@ -13,7 +13,7 @@ use crate::client::end::End;
 use crate::consistency::consistency_hints;
 use crate::dist_txn::verb::unlock_nothing;
 use crate::dist_txn::{end, verb, xa_elsewhere};
-use crate::execution::cache;
+use crate::execution::cache::recall;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::place::into;
@@ -105,7 +105,7 @@ impl Session {
                 return self.run_on_servers(shape, job).await;
             }
         }
-        if cache::may_be_cached(&self.client, &self.connections, &self.promises, &shape, job)
+        if recall::may_be_cached(&self.client, &self.connections, &self.promises, &shape, job)
             && Box::pin(self.answer_from_cache(&shape)).await?
         {
             return Ok(());

@@ -16,6 +16,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::per_core::Handle;
 use crate::place::chosen;
+use crate::prepared::statements::commands;
 use crate::prepared::statements::{PreparedStatements, Statement};
 use crate::prepared::{prepared_packets, statements};
 use crate::session::{self, Session};
@@ -70,7 +71,7 @@ impl Session {
             return false;
         };
         let connection = lease.connection_mut();
-        let sent = match statements::ready_statement(
+        let sent = match commands::ready_statement(
             &self.core,
             &self.promises,
             &self.prepared,

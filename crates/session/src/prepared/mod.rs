@@ -4,3 +4,4 @@ pub(crate) mod cursor;
 pub(crate) mod prepared_bytes;
 pub(crate) mod prepared_packets;
 pub(crate) mod statements;
+pub(crate) mod texts;

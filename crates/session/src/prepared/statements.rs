@@ -4,41 +4,25 @@
 //! sends once and the server remembers per connection, are put back into an EXECUTE that relies on
 //! types which this connection does not have.
 
+pub(crate) mod commands;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
 use backend::{Connection, ConnectionError, Prepared, SessionState, Text};
 use farm::error;
 use memory::Full;
-use mysql_wire::capability::Capabilities;
-use mysql_wire::packet::{self};
-use mysql_wire::reply::EofPacket;
-use mysql_wire::result::{Column, ColumnKind};
-use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
+use mysql_wire::statement::{LAST_PREPARED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::{FxHashMap, FxHashSet};
-use sqltext::{Class, Dialect, Facts, Slot, Verb};
+use sqltext::{Class, Dialect, Slot};
 
 use crate::client::Client;
 use crate::client::end::End;
-use crate::client::refuse::out_of_memory;
-use crate::client::sink::ReplySink;
-use crate::consistency::promises::Promises;
-use crate::consistency::write_tags;
-use crate::counters::count;
-use crate::execution::exec::{Job, Shape};
-use crate::introspection::{listing, processlist};
-use crate::per_core::{Core, Handle};
-use crate::place::{Texts, chosen};
+use crate::execution::exec::Shape;
 use crate::prepared::prepared_bytes::{Portion, PreparedBytes};
-use crate::prepared::prepared_packets;
-use crate::query;
-use crate::session::Session;
+use crate::prepared::texts::Texts;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::{own_variables, shown};
-
-/// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
-const EXECUTE_BYTES_MIN: usize = 10;
 
 /// A statement as its client knows it.
 pub(crate) struct Statement {
@@ -135,175 +119,6 @@ impl PreparedStatements {
     }
 }
 
-impl Session {
-    /// COM_STMT_PREPARE.
-    pub(crate) async fn prepare(&mut self) -> Result<(), End> {
-        if self.prepared.statements.len() >= self.core.settings().statements_max {
-            return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
-        }
-        let text = match self.client.is_split() {
-            true => self.core.text(&packet::joined(self.client.frame())[1..]),
-            false => self.core.text(&self.client.payload()[1..]),
-        };
-        let mut shape = self.core.shape(text.bytes(), &self.variables.mode);
-        if shape.facts.contains(Facts::MULTIPLE) || self.client.is_split() {
-            shape.writes = true;
-            shape.class = if shape.class == Class::Read {
-                Class::Write
-            } else {
-                shape.class
-            };
-        }
-        if own_variables::names_own(&self.client, &shape) || shape.class == Class::Local {
-            let words = sqltext::heddle_words(text.bytes(), &self.variables.mode);
-            return match chosen::is_select(&words) {
-                true => {
-                    let (core, client, prepared) =
-                        (&self.core, &mut self.client, &mut self.prepared);
-                    prepare_select(core, client, &self.variables, prepared, text, shape).await
-                }
-                // Clients that hear this send the text as it is.
-                false => self.client.error(&error::NOT_PREPARABLE, &[]).await,
-            };
-        }
-        let ruled = match self.core.shared.rules.is_empty() {
-            true => Ok((text, None)),
-            false => self.prepare_by_rules(text, &mut shape),
-        };
-        let (text, asked) = match ruled {
-            Ok(texts) => texts,
-            Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
-        };
-        let text =
-            identified(&self.core, &self.handle, &mut self.client, &self.variables, text, &shape);
-        let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
-        let bytes_max = self.core.settings().statements_bytes_max;
-        let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
-            Ok(portion) => portion,
-            Err(error) => {
-                self.run.ruled = None;
-                return self.client.error(&error, &[]).await;
-            }
-        };
-        let id = self.prepared.next_statement_id();
-        let key = statement_key(&self.variables, &self.prepared, text);
-        self.prepared.preparing = Some((key.clone(), None));
-        let state = self.variables.state.clone();
-        let done = self.run_command(preparing(&shape), Job::Prepare(id)).await;
-        self.run.ruled = None;
-        done?;
-        if let Some((_, Some(reply))) = self.prepared.preparing.take() {
-            let statement = Statement::new(key, asked, state, shape, &reply, portion);
-            self.prepared.keys.insert(statement.key.clone());
-            self.prepared.statements.insert(id, statement);
-        }
-        Ok(())
-    }
-
-    /// COM_STMT_EXECUTE.
-    pub(crate) async fn execute(&mut self) -> Result<(), End> {
-        if self.client.payload().len() < EXECUTE_BYTES_MIN {
-            let row = &error::MALFORMED_PACKET;
-            return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
-        }
-        let id = named_statement(&self.client, &self.prepared);
-        let named = query::has_attributes(&self.client);
-        let Some(statement) = self.prepared.statements.get_mut(&id) else {
-            return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
-                .await;
-        };
-        if statement.astray {
-            let function = function(&self.variables, "mysqld_stmt_send_long_data");
-            return self.client.error(&error::WRONG_ARGUMENTS, &[function]).await;
-        }
-        if let Some(full) = statement.starved.take() {
-            return self.client.error(&out_of_memory(full), &[]).await;
-        }
-        if std::mem::take(&mut statement.broken) {
-            return self.client.error(&error::SESSION_LOST_PIN, &["long data"]).await;
-        }
-        if statement.is_own() {
-            return self.client.error(&error::NOT_PREPARABLE, &[]).await;
-        }
-        let body = &self.client.payload()[1..];
-        let Ok(execute) = Execute::decode(body, statement.params, named) else {
-            let details = "parameters that do not fit the statement";
-            return self.client.error(&error::MALFORMED_PACKET, &[details]).await;
-        };
-        if execute.new_params_bound && execute.types != statement.types {
-            statement.types = execute.types.to_vec();
-            statement.types_hash = prepared_packets::hash(&statement.types);
-        }
-        let mut shape = statement.shape;
-        let cursor = execute.flags & !PARAMETERS_COUNTED != 0;
-        if cursor && shape.class == Class::Read {
-            // A cursor holds its connection, and with it all that the session does next.
-            shape.class = Class::Show;
-        }
-        let job = Job::Execute(id);
-        if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) {
-            return Box::pin(self.kill_statement(shape, job)).await;
-        }
-        if let Some(full) = processlist::asks_processlist(
-            &self.client,
-            &self.variables,
-            &self.prepared,
-            &shape,
-            job,
-        ) {
-            return Box::pin(self.show_processlist(full, job)).await;
-        }
-        if shape.verb == Verb::Show
-            && self.prepared.statements.get(&id).is_none_or(|it| it.params == 0)
-            && let Some(show) =
-                shown::shows_values(&self.client, &self.variables, &self.prepared, &shape, job)
-        {
-            return Box::pin(self.show_values(show, shape, job)).await;
-        }
-        if listing::may_list(&self.variables, &shape)
-            && let Some(done) = Box::pin(self.list_in_execute(id, shape)).await
-        {
-            return done;
-        }
-        self.run_command(shape, job).await
-    }
-
-    /// COM_STMT_BULK_EXECUTE: like an EXECUTE, of many rows.
-    pub(crate) async fn bulk_execute(&mut self) -> Result<(), End> {
-        let capable = Capabilities::MARIADB_STMT_BULK;
-        if !self.client.capabilities.contains(capable) {
-            let error = match self.variables.mode.dialect {
-                Dialect::MariaDb => error::BULK_NOT_AGREED,
-                Dialect::MySql => error::UNKNOWN_COMMAND,
-            };
-            return self.client.error(&error, &[]).await;
-        }
-        if self.client.payload().len() < EXECUTE_BYTES_MIN {
-            let row = &error::MALFORMED_PACKET;
-            return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
-        }
-        let id = named_statement(&self.client, &self.prepared);
-        let Some(statement) = self.prepared.statements.get_mut(&id) else {
-            return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
-                .await;
-        };
-        if statement.is_own() {
-            return self.client.error(&error::NOT_PREPARABLE, &[]).await;
-        }
-        let body = &self.client.payload()[1..];
-        let Ok(bulk) = BulkExecute::decode(body, statement.params) else {
-            let details = "parameters that do not fit the statement";
-            return self.client.error(&error::MALFORMED_PACKET, &[details]).await;
-        };
-        if !bulk.types.is_empty() && bulk.types != statement.types {
-            statement.types = bulk.types.to_vec();
-            statement.types_hash = prepared_packets::hash(&statement.types);
-        }
-        let shape = statement.shape;
-        self.run_command(shape, Job::Execute(id)).await
-    }
-}
-
 impl PreparedStatements {
     /// The text of a statement; empty when there is no such statement.
     pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
@@ -376,71 +191,6 @@ impl PreparedStatements {
     }
 }
 
-/// Prepares `HEDDLE SELECT ?`, of which no server hears.
-async fn prepare_select(
-    core: &Core,
-    client: &mut Client,
-    variables: &SessionVariables,
-    prepared: &mut PreparedStatements,
-    text: Rc<Text>,
-    shape: Shape,
-) -> Result<(), End> {
-    if core.shared.published.load().sharding.is_none() {
-        return client.error(&error::SETTING_UNKNOWN, &["heddle_shard_key"]).await;
-    }
-    let bytes_max = core.settings().statements_bytes_max;
-    let portion = match prepared.bytes.take([text.bytes(), b""], bytes_max) {
-        Ok(portion) => portion,
-        Err(error) => return client.error(&error, &[]).await,
-    };
-    let id = prepared.next_statement_id();
-    let reply = PrepareOk {
-        statement_id: id,
-        columns: 0,
-        params: 1,
-        warnings: 0,
-        cuts_digits: false,
-    };
-    let key = statement_key(variables, prepared, text);
-    prepared.keys.insert(key.clone());
-    let statement = Statement::new(key, None, variables.state.clone(), shape, &reply, portion);
-    prepared.statements.insert(id, statement);
-    let (mut out, caps) = (Vec::with_capacity(64), client.capabilities);
-    let sequence = &mut client.sequence;
-    packet::write_with(&mut out, sequence, |out| reply.encode(out));
-    let tag = Column::new("?", ColumnKind::VarString);
-    packet::write_with(&mut out, sequence, |out| tag.encode(out, caps));
-    if !caps.contains(Capabilities::DEPRECATE_EOF) {
-        let end = EofPacket {
-            warnings: 0,
-            status: variables.status,
-        };
-        packet::write_with(&mut out, sequence, |out| end.encode(out));
-    }
-    client.say(out).await
-}
-
-/// The text of a PREPARE with the id that the client knows, where it asks for its connection's.
-fn identified(
-    core: &Core,
-    handle: &Handle,
-    client: &mut Client,
-    variables: &SessionVariables,
-    text: Rc<Text>,
-    shape: &Shape,
-) -> Rc<Text> {
-    if !shape.facts.contains(Facts::CONNECTION_ID) {
-        return text;
-    }
-    match sqltext::identify(text.bytes(), &variables.mode, handle.id) {
-        Some(new) => {
-            client.replace_text(&new);
-            core.text(&new)
-        }
-        None => text,
-    }
-}
-
 /// A key that no other statement of this session has.
 fn statement_key(
     variables: &SessionVariables,
@@ -481,84 +231,4 @@ pub(crate) fn function<'a>(variables: &SessionVariables, command: &'a str) -> &'
         Dialect::MariaDb => command,
         Dialect::MySql => "mysql_stmt_precheck",
     }
-}
-
-/// Makes sure that the connection knows the statement.
-pub(crate) async fn ready_statement(
-    core: &Core,
-    promises: &Promises,
-    prepared: &PreparedStatements,
-    connection: &mut Connection,
-    id: u32,
-) -> Result<(), ConnectionError> {
-    let Some(statement) = prepared.statements.get(&id) else {
-        return Ok(());
-    };
-    if connection.known(&statement.key).is_some() {
-        return Ok(());
-    }
-    count(&core.counters.prepares_repeated);
-    let tag = write_tags::tag_for(core, promises, connection, &statement.shape);
-    Box::pin(prepare_elsewhere(connection, statement, &tag)).await
-}
-
-/// After a server refused to prepare one statement more: makes room on this connection, or else
-/// by closing idle ones. After it did not know a statement: forgets it, so that it is prepared
-/// anew.
-pub(crate) async fn make_room_for_statement(
-    core: &Core,
-    prepared: &PreparedStatements,
-    connection: &mut Connection,
-    job: Job,
-) {
-    // A connection that breaks here is found out by its next use.
-    match job {
-        Job::Execute(id) => {
-            if let Some(statement) = prepared.statements.get(&id) {
-                let _ = connection.forget(&statement.key).await;
-            }
-        }
-        _ => {
-            if !matches!(connection.close_free_statements().await, Ok(true)) {
-                core.pools.close_idle_of(connection.server);
-            }
-        }
-    }
-}
-
-/// What the PREPARE of a text does: nothing yet. It pins nothing and writes nothing.
-fn preparing(shape: &Shape) -> Shape {
-    let class = match shape.class {
-        Class::Read => Class::Read,
-        _ => Class::Show,
-    };
-    Shape {
-        class,
-        verb: Verb::Other,
-        facts: Facts::empty(),
-        tracking: false,
-        writes: false,
-        ..*shape
-    }
-}
-
-/// Prepares a statement on a connection that does not know it, under the state of its PREPARE.
-async fn prepare_elsewhere(
-    connection: &mut Connection,
-    statement: &Statement,
-    tag: &str,
-) -> Result<(), ConnectionError> {
-    let now = connection.state().clone();
-    let then = Rc::new(now.parsing_as(&statement.state));
-    if SessionState::same(&now, &then) || !now.can_become(&then) {
-        return connection.prepare(&statement.key, tag).await.map(drop);
-    }
-    connection.become_state(&then).await?;
-    let prepared = connection.prepare(&statement.key, tag).await;
-    if connection.become_state(&now).await.is_err() {
-        let (operation, source) =
-            ("returning to the session's state", std::io::Error::other("refused"));
-        return Err(ConnectionError::Broken { operation, source });
-    }
-    prepared.map(drop)
 }

@@ -34,7 +34,7 @@ use crate::execution::exec::{Job, Run, Shape};
 use crate::execution::relayed::make_room;
 use crate::introspection::view::Hold;
 use crate::per_core::{Core, Handle};
-use crate::place::ids;
+use crate::place::ids::take;
 use crate::scatter::{self, stop};
 use crate::session::Session;
 
@@ -400,14 +400,14 @@ async fn hand_out(
 /// The ids that rows brought along are not given out again.
 async fn note_chosen(core: &Core, plan: &LoadPlan, cutter: &Cutter<'_>) -> Option<Unfit> {
     let of = plan.ids.as_ref().filter(|_| cutter.chosen > 0)?;
-    ids::hear_ids(core, of, cutter.chosen).await.err()
+    take::hear_ids(core, of, cutter.chosen).await.err()
 }
 
 async fn more_ids(core: &Core, plan: &LoadPlan) -> Result<std::ops::Range<u64>, Unfit> {
     let Some(of) = &plan.ids else {
         return Err((error::IDS_UNAVAILABLE, String::new()));
     };
-    let first = ids::ids_of(core, of, IDS).await?;
+    let first = take::ids_of(core, of, IDS).await?;
     Ok(first..first + IDS)
 }
 

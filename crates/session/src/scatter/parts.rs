@@ -19,7 +19,8 @@ use super::warnings::together;
 use super::{Part, Scatter, Stuck};
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
-use crate::consistency::{client_level, reads, required_waits};
+use crate::consistency::required_waits::ask;
+use crate::consistency::{client_level, reads};
 use crate::counters::count;
 use crate::dist_txn::{Across, waits};
 use crate::execution::exec::{Job, Run, Shape, Tried};
@@ -309,7 +310,7 @@ impl Session {
         run.pins |= pins;
         let tried = Tried { plan, target, free };
         if plan.wait
-            && !Box::pin(required_waits::await_required(
+            && !Box::pin(ask::await_required(
                 &self.core,
                 &self.connections,
                 &self.promises,

@@ -16,7 +16,8 @@ use crate::counters::count;
 use crate::execution::exec::Run;
 use crate::per_core::Handle;
 use crate::prepared::statements::PreparedStatements;
-use crate::scratch::{self, ScratchServer};
+use crate::scratch::ScratchServer;
+use crate::scratch::state;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -89,7 +90,7 @@ impl Session {
         let pass = self.core.scratch_pass(server, &self.user.identity.pass);
         let target = server.target();
         let key = self.core.pools.key(target.server, false, &pass);
-        let state = scratch::scratch_state(&self.core, &self.user, &mut self.variables).await?;
+        let state = state::scratch_state(&self.core, &self.user, &mut self.variables).await?;
         let taken = self.core.pools.take(&target, key, &state, 0);
         let lease = Box::pin(taken).await?;
         let lease = set_up(

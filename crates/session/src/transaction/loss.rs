@@ -20,7 +20,7 @@ use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::counters::count;
-use crate::dist_txn;
+use crate::dist_txn::held;
 use crate::execution::exec::{Job, Loss, Run, Shape, Tried};
 use crate::execution::pipeline;
 use crate::introspection::operator::Fault;
@@ -338,7 +338,7 @@ fn prepares_parked(
     transaction: &Transaction,
     run: &Run,
 ) -> bool {
-    matches!(run.job, Job::Prepare(_)) && !dist_txn::has_part_here(core, connections, transaction)
+    matches!(run.job, Job::Prepare(_)) && !held::has_part_here(core, connections, transaction)
 }
 
 /// Tells the control plane that a server failed the session.

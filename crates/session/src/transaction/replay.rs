@@ -25,11 +25,12 @@ use crate::counters::count;
 use crate::execution::exec::{Answer, Job, Loss, Run, Shape, Tried};
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
-use crate::prepared::statements::{self, PreparedStatements};
+use crate::prepared::statements::PreparedStatements;
+use crate::prepared::statements::commands;
 use crate::query::calls_only_quiet;
 use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
-use crate::transaction::outcome::end_transaction;
+use crate::transaction::outcome::recover::end_transaction;
 use crate::transaction::replay_log::{Entry, Log};
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
@@ -311,7 +312,7 @@ impl Session {
                 }
                 Answer::Again if !run.again => {
                     run.again = true;
-                    statements::make_room_for_statement(
+                    commands::make_room_for_statement(
                         &self.core,
                         &self.prepared,
                         lease.connection_mut(),

@@ -6,8 +6,8 @@
 
 use crc32fast::Hasher;
 
-use crate::execution::attempt::Pipe;
 use crate::execution::exec::Loss;
+use crate::execution::pipe::Pipe;
 
 /// A reply of which the client has the beginning.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,8 @@ use sqltext::{Class, Facts, Verb};
 use crate::authentication::accounts;
 use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
-use crate::connections::parked::{self, Kept};
+use crate::connections::parked::Kept;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Run, Shape};
@@ -18,8 +19,9 @@ use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
+use crate::variables::diagnostics::answers;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::{defaults, diagnostics, insert_id};
+use crate::variables::{defaults, insert_id};
 
 impl Session {
     /// Takes note of a complete reply and keeps or gives back the connection.
@@ -133,7 +135,7 @@ impl Session {
         accounts::note_accounts(&self.core, &mut self.user, &self.client, shape, failed);
         self.transaction.note_failure(outcome.error);
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        diagnostics::note_diagnostics(&self.client, &mut self.variables, shape, outcome);
+        answers::note_diagnostics(&self.client, &mut self.variables, shape, outcome);
         if let Some(mut residue) = changes.residue {
             self.variables.diagnostics.learn(&mut residue);
         }
@@ -189,7 +191,7 @@ impl Session {
         let left = self.variables.diagnostics.unasked()
             || self.variables.gets_diagnostics
             || self.variables.diagnostics.counted(shape)
-            || parked::unfetched(&self.variables);
+            || reclaim::unfetched(&self.variables);
         if left {
             park(&self.core, &self.handle, &self.variables, lease, shape);
             return;
@@ -253,7 +255,7 @@ pub(crate) fn give_back_after_error(
         || !variables.status.contains(Status::AUTOCOMMIT);
     if may_be_open || !pins.is_empty() {
         connections.current.held = Some(Held { lease, pins });
-    } else if parked::unfetched(variables) {
+    } else if reclaim::unfetched(variables) {
         park(core, handle, variables, lease, &Shape::command());
     } else {
         give_back(handle, lease);

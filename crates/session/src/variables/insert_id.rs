@@ -14,16 +14,6 @@ use crate::per_core::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::variables::session_variables::SessionVariables;
 
-/// What LAST_INSERT_ID() is.
-#[derive(Debug, Default)]
-pub(crate) struct InsertId {
-    pub value: u64,
-    /// What it was before the last OK that reported an id.
-    pub before: u64,
-    /// How often it has changed, by which connections with an older value are known.
-    pub version: u64,
-}
-
 const ASK: &[u8] = b"SELECT LAST_INSERT_ID()";
 
 /// True for a statement that must find the session's value on its connection: it asks for it,

@@ -13,3 +13,4 @@ pub(crate) mod session_variables;
 pub(crate) mod shown;
 pub(crate) mod tracking;
 pub(crate) mod user_variables;
+pub(crate) mod values;

@@ -12,14 +12,16 @@ use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::consistency::consistency_hints::{milliseconds, seconds};
-use crate::consistency::promises::{self, Promises, UNBOUNDED_MS};
+use crate::consistency::defaults::UNBOUNDED_MS;
+use crate::consistency::promises::keeping;
+use crate::consistency::promises::{Own, Promises};
 use crate::consistency::tokens;
 use crate::consistency::tokens::token;
-use crate::dist_txn::terms;
+use crate::dist_txn::terms::of_session;
+use crate::execution::choice::Chosen;
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::place::Chosen;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
 
@@ -59,17 +61,6 @@ enum Change {
     ShardTable(String),
     ShardKey(Option<String>),
     GlobalTable(String),
-}
-
-bitflags::bitflags! {
-    /// Which promises a session has chosen for itself.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub(crate) struct Own: u8 {
-        const LEVEL = 1;
-        const MAX_LAG = 2;
-        const MONOTONIC = 4;
-        const FAILOVER_WAIT = 8;
-    }
 }
 
 impl Change {
@@ -184,10 +175,12 @@ impl Session {
                 "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
                 "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
-                "heddle_atomic" => terms::dist_txn_terms(&self.core, &self.user, &self.promises)
-                    .atomic
-                    .name()
-                    .to_owned(),
+                "heddle_atomic" => {
+                    of_session::dist_txn_terms(&self.core, &self.user, &self.promises)
+                        .atomic
+                        .name()
+                        .to_owned()
+                }
                 "heddle_shard_table" => self.run.own_choice(|it| it.shard_table.clone()),
                 "heddle_shard_key" => {
                     self.run.own_choice(|it| it.shard_key.clone().unwrap_or_default())
@@ -233,7 +226,7 @@ impl StatementRun {
 #[cold]
 pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Promises) {
     let version = core.heed_settings();
-    let defaults = promises::default_promises(core, user);
+    let defaults = keeping::default_promises(core, user);
     let name = user.name();
     let marks = core.marks_of(name, user.peer.ip());
     let promises = &mut *promises;

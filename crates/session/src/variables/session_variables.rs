@@ -12,8 +12,17 @@ use mysql_wire::status::Status;
 use sqltext::Mode;
 
 use crate::variables::diagnostics::Diagnostics;
-use crate::variables::insert_id::InsertId;
-use crate::variables::user_variables::Variables;
+use crate::variables::values::Variables;
+
+/// What LAST_INSERT_ID() is.
+#[derive(Debug, Default)]
+pub(crate) struct InsertId {
+    pub value: u64,
+    /// What it was before the last OK that reported an id.
+    pub before: u64,
+    /// How often it has changed, by which connections with an older value are known.
+    pub version: u64,
+}
 
 /// The variables of one session.
 pub(crate) struct SessionVariables {

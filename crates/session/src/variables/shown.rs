@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::Held;
 use crate::connections::hold::{Cause, Turn, is_failure};
-use crate::connections::parked;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::connections::target::nowhere;
 use crate::consistency::reads;
@@ -176,7 +176,7 @@ impl Session {
                 let connection = lease.connection_mut();
                 let mut renewed = Ok(());
                 // Values of variables may stand on the connection alone.
-                if pins.is_empty() && !parked::unfetched(&self.variables) {
+                if pins.is_empty() && !reclaim::unfetched(&self.variables) {
                     renewed = connection.renew().await;
                 }
                 if renewed.is_ok() {

@@ -10,10 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use backend::{
-    Connection, ConnectionError, Placed, Residue, VARIABLE_BYTES_MAX, Value, Variable,
-    text_expression,
-};
+use backend::{Connection, ConnectionError, Placed, VARIABLE_BYTES_MAX, Value, text_expression};
 use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
 use crate::client::Client;
@@ -29,87 +26,6 @@ const VARIABLES_MAX: usize = 256;
 
 /// Longer texts are named to nobody while they run: writing their normal form would keep the core.
 const DIGEST_TEXT_MAX: usize = 256 * 1024;
-
-/// The variables of one session.
-#[derive(Debug, Default)]
-pub(crate) struct Variables {
-    /// What was never assigned is absent.
-    values: BTreeMap<Box<str>, Value>,
-    /// Names whose values are known to the connection `home` only.
-    unfetched: BTreeSet<Box<str>>,
-    /// How often they have changed.
-    version: u64,
-    /// The connection that last had them all.
-    home: u64,
-    /// Values went with a connection that broke, and the client does not know yet.
-    lost: bool,
-}
-
-impl Variables {
-    /// The connection where they are.
-    pub fn home(&self) -> u64 {
-        self.home
-    }
-
-    /// The names that only their connection knows the values of.
-    pub fn unfetched(&self) -> &BTreeSet<Box<str>> {
-        &self.unfetched
-    }
-
-    /// Their connection is gone. True when values went with it, which are NULL from now on.
-    pub fn lose(&mut self) -> bool {
-        !std::mem::take(&mut self.unfetched).is_empty()
-    }
-
-    /// The same between two statements: the next one is told.
-    pub fn lose_silently(&mut self) {
-        self.lost |= self.lose();
-    }
-
-    /// The client does not know yet that values were lost.
-    pub fn lost(&self) -> bool {
-        self.lost
-    }
-
-    /// The same, and from now on it does.
-    pub fn take_lost(&mut self) -> bool {
-        std::mem::take(&mut self.lost)
-    }
-
-    /// Takes up what their connection said.
-    pub fn learn(&mut self, residue: Residue) {
-        for (name, value) in residue.variables {
-            match value {
-                Variable::TooLarge => continue,
-                Variable::Set(value) => self.values.insert(name.clone(), value),
-                Variable::Unset => None,
-            };
-            self.unfetched.remove(&name);
-        }
-    }
-
-    /// NULL is `None`.
-    fn assign(&mut self, name: &str, value: Option<Rc<[u8]>>) {
-        match value {
-            Some(expression) => {
-                self.unfetched.remove(name);
-                let null = false;
-                self.values.insert(name.into(), Value { expression, null });
-            }
-            // It keeps the type that it had.
-            None => {
-                if let Some(value) = self.values.get_mut(name) {
-                    value.null = true;
-                }
-            }
-        }
-    }
-
-    fn leave_on_connection(&mut self, name: &str) {
-        self.values.remove(name);
-        self.unfetched.insert(name.into());
-    }
-}
 
 impl Session {
     /// After a statement that names variables: which of them it may have assigned. True when the

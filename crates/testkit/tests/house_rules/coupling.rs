@@ -45,8 +45,6 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("files flat", "crates/sqltext/src", 37),
     ("files flat", "crates/testkit/src", 24),
     ("files in a circle", "backend", 15),
-    ("files in a circle", "control", 31),
-    ("files in a circle", "session", 75),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {

@@ -215,7 +215,10 @@ impl Import {
             all.push(Finding::new(Kind::Warning, &address, text).by(statement));
         }
         let newcomer = newcomer(setup, named);
-        if let Err(error) = self.accounts.takes_headers(&newcomer).await {
+        let taken = self
+            .accounts
+            .takes_headers(&newcomer.host, newcomer.port, newcomer.timeout_ms);
+        if let Err(error) = taken.await {
             all.push(Finding::new(Kind::Error, &address, error.to_string()));
         }
         let replicates = self.replication_account(named, timeout_ms).await;

@@ -11,10 +11,10 @@ pub(super) mod messages;
 use std::time::Duration;
 
 use futures_util::stream;
+use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::sync::mpsc;
 use tonic::client::Grpc;
-use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status, Streaming};

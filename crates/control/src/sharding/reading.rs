@@ -2,15 +2,15 @@
 //! when a session changed a definition, and on a slow tick.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Link;
 use farm::sharding::Placed;
-use tokio::sync::Notify;
 
-use super::Schemas;
 use crate::sharding::ShardedTables;
+use crate::sharding::layout::Schemas;
+use crate::sharding::wanted::Which;
 use catalog::event::Event;
 
 /// Definitions that changed behind Heddle's back are seen after so long.
@@ -19,56 +19,6 @@ const TICK: Duration = Duration::from_secs(30);
 /// After a reading that failed.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Which tables are read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    All,
-    /// These, by database and name; all of a database of which nothing is known.
-    These(BTreeSet<(String, String)>),
-}
-
-impl Which {
-    /// These and those.
-    fn join(&mut self, more: Which) {
-        match (&mut *self, more) {
-            (Which::These(names), Which::These(more)) => names.extend(more),
-            (all, _) => *all = Which::All,
-        }
-    }
-}
-
-/// When tables are read.
-#[derive(Default)]
-pub(crate) struct Tables {
-    wanted: Mutex<Option<Which>>,
-    changed: Notify,
-    reading: tokio::sync::Mutex<()>,
-}
-
-impl Tables {
-    /// They may be others than before.
-    pub(crate) fn want(&self, which: Which) {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *wanted {
-            Some(there) => there.join(which),
-            none => *none = Some(which),
-        }
-        drop(wanted);
-        self.changed.notify_one();
-    }
-
-    /// What is wanted by now.
-    async fn wanted(&self) -> Which {
-        loop {
-            self.changed.notified().await;
-            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(which) = wanted.take() {
-                return which;
-            }
-        }
-    }
-}
-
 impl ShardedTables {
     /// Keeps what the snapshot says of tables equal to what the servers have.
     pub(crate) async fn read_tables(self: Arc<Self>) {
@@ -76,7 +26,7 @@ impl ShardedTables {
         loop {
             let mut which = tokio::select! {
                 _ = tick.tick() => Which::All,
-                which = self.tables.wanted() => which,
+                which = self.context.tables.wanted() => which,
             };
             let mut failing = false;
             while let Err(why) = self.refresh_tables(&which).await {
@@ -96,7 +46,7 @@ impl ShardedTables {
     /// A group that has declared tables cannot be asked, in words.
     pub(crate) async fn refresh_tables(&self, which: &Which) -> Result<bool, String> {
         // A reading that began earlier must not end later.
-        let _one_at_a_time = self.tables.reading.lock().await;
+        let _one_at_a_time = self.reading.lock().await;
         let known = Arc::clone(&self.context.state().layout.schemas);
         let within = self.databases_to_read();
         let mut schemas = Schemas::new();
@@ -115,7 +65,7 @@ impl ShardedTables {
                 self.read_of(&group, &parts, &mut schemas).await?;
             }
         }
-        let changed = self.context.state().describe(schemas);
+        let changed = self.context.state().layout.describe(schemas);
         if changed {
             self.context.publish();
         }
@@ -190,17 +140,6 @@ mod tests {
     fn names(all: &[(&str, &str)]) -> BTreeSet<(String, String)> {
         let named = |(database, table): &(&str, &str)| (database.to_string(), table.to_string());
         all.iter().map(named).collect()
-    }
-
-    #[test]
-    fn what_is_wanted_is_joined() {
-        let mut which = Which::These(names(&[("shop", "orders")]));
-        which.join(Which::These(names(&[("shop", "items")])));
-        let both = names(&[("shop", "orders"), ("shop", "items")]);
-        assert_eq!(which, Which::These(both));
-        which.join(Which::All);
-        which.join(Which::These(names(&[("shop", "orders")])));
-        assert_eq!(which, Which::All);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::failover::FailoverDrivers;
-use crate::leadership::Election;
+use crate::leadership::election::Election;
 use catalog::event::Event;
 use catalog::record::Records;
 

@@ -1,0 +1,269 @@
+//! Making good what was lost with a connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backend::Connection;
+use farm::{Fate, LostWrite, error};
+use mysql_wire::relay::Outcome;
+use mysql_wire::reply::OkPacket;
+use mysql_wire::status::Status;
+use sqltext::Verb;
+
+use crate::client::Client;
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::{Cause, Turn};
+use crate::consistency::promises::Promises;
+use crate::consistency::promises::keeping;
+use crate::counters::count;
+use crate::execution::exec::{Loss, Run, Tried};
+use crate::per_core::Core;
+use crate::prepared::statements::PreparedStatements;
+use crate::session::{self, Session};
+use crate::transaction::outcome::{Known, LOOK_MS, LostOn, Recovered, answer_of};
+use crate::transaction::state::Transaction;
+use crate::transaction::{loss, replay};
+use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
+
+impl Session {
+    /// Tries to make good what was lost with a connection.
+    pub(crate) async fn recover(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let torn = loss.forwarded && (loss.sent.is_none() || loss.file);
+        if torn || self.handle.killed.get() {
+            return Ok(Recovered::No);
+        }
+        if self.connections.current.replay.is_some()
+            || self.variables.status.contains(Status::IN_TRANS)
+        {
+            return Box::pin(self.recover_transaction(run, tried, loss)).await;
+        }
+        let alone = run.alone && run.pins.is_empty() && run.pipeline.commands.is_empty();
+        let own = self.variables.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
+        if !alone || !own || !run.shape.writes || loss.forwarded {
+            return Ok(Recovered::No);
+        }
+        if !run.shape.tagged || !self.promises.tags_on {
+            let why = "statements of this kind carry no write tag into the binary log";
+            return self.tell_unknown(run, tried, loss, why).await;
+        }
+        self.recover_write(run, tried, loss).await
+    }
+
+    /// The same for a statement that commits itself.
+    async fn recover_write(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let (gtid, rows) =
+            match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
+                Known::Committed(gtid, rows) => (gtid, rows),
+                Known::Lost => return self.once_more(run).await,
+                Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
+            };
+        let text =
+            String::from_utf8_lossy(user_variables::text(&self.client, &self.prepared, run.job))
+                .to_ascii_lowercase();
+        let Some(rows) = rows.filter(|_| !text.contains("returning")) else {
+            let why = "the write has happened, but the log does not tell what it returned";
+            return self.tell_unknown(run, tried, loss, why).await;
+        };
+        let (affected, insert_id) = answer_of(run.shape.verb, &text, &rows);
+        let info = match run.shape.verb {
+            Verb::Update => format!("Rows matched: {affected}  Changed: {affected}  Warnings: 0"),
+            _ => String::new(),
+        };
+        keeping::note_committed(
+            &self.core,
+            &mut self.connections,
+            &self.transaction,
+            &mut self.promises,
+            &gtid,
+        );
+        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
+        let outcome = Outcome {
+            status: Some(self.variables.status),
+            affected_rows: affected,
+            last_insert_id: insert_id,
+            ..Outcome::default()
+        };
+        self.run.number += 1;
+        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
+        if insert_id != 0 {
+            self.variables.insert_id.before = self.variables.insert_id.value;
+            self.variables.insert_id.value = insert_id;
+            self.variables.insert_id.version += 1;
+        }
+        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
+        (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
+        ok.info = info.as_bytes();
+        self.client.sequence = 1;
+        self.client.ok_with(&ok).await?;
+        Ok(Recovered::Answered)
+    }
+
+    /// What became of what ends a transaction; the same, and `None` where it is to be done again.
+    /// `sure`: the log tells of it for certain; `plain`: it is a COMMIT and nothing else.
+    pub(crate) async fn recover_commit(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+        (sure, plain): (bool, bool),
+    ) -> Result<Option<Recovered>, End> {
+        match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
+            Known::Committed(gtid, _) if plain && run.pipeline.commands.is_empty() => {
+                keeping::note_committed(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &mut self.promises,
+                    &gtid,
+                );
+                end_transaction(
+                    &self.core,
+                    &mut self.client,
+                    &mut self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                    &mut self.prepared,
+                )
+                .await
+                .map(Some)
+            }
+            Known::Committed(..) => {
+                let why =
+                    "the transaction was committed, but answers to commands before it are lost";
+                self.tell_unknown(run, tried, loss, why).await.map(Some)
+            }
+            Known::Lost if sure => Ok(None),
+            Known::Lost => {
+                let why =
+                    "some of the transaction's statements carry no write tag into the binary log";
+                self.tell_unknown(run, tried, loss, why).await.map(Some)
+            }
+            Known::Unknown(why) => self.tell_unknown(run, tried, loss, &why).await.map(Some),
+        }
+    }
+
+    /// Waits for a primary, to run the command there.
+    pub(crate) async fn once_more(&mut self, run: &mut Run) -> Result<Recovered, End> {
+        if let Some(own) = &mut self.variables.user_variables {
+            own.lose_silently();
+        }
+        Ok(match self.hold(run, Cause::Failure).await? {
+            Turn::Again => Recovered::Again,
+            Turn::Answered => Recovered::Answered,
+            Turn::Over { .. } => Recovered::No,
+        })
+    }
+
+    async fn tell_unknown(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+        why: &str,
+    ) -> Result<Recovered, End> {
+        count(&self.core.counters.outcomes_unknown);
+        let told = Some((error::OUTCOME_UNKNOWN, why.to_owned()));
+        self.connections.current.replay = None;
+        self.tell_loss(run, &tried.target, loss, told).await?;
+        Ok(Recovered::Answered)
+    }
+}
+
+/// The transaction is over, and its COMMIT is answered.
+pub(crate) async fn end_transaction(
+    core: &Core,
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    prepared: &mut PreparedStatements,
+) -> Result<Recovered, End> {
+    loss::leave_connection(core, connections, prepared);
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    connections.current.replay = None;
+    client.sequence = 1;
+    client.ok(session::status_now(variables, transaction)).await?;
+    Ok(Recovered::Answered)
+}
+
+/// Notes what names the write that a broken connection was asked for.
+pub(crate) fn lost_on(
+    core: &Core,
+    connections: &mut GroupConnections,
+    promises: &Promises,
+    connection: &Connection,
+    run: &Run,
+) -> Box<LostOn> {
+    replay::note_idle_end(core, connections, connection);
+    let reported = connection.reported.text();
+    // Without it an earlier write of the connection would pass for the lost one.
+    let tagged = promises.tags_on && !connection.is_guarded() && reported.is_some();
+    Box::new(LostOn {
+        thread_id: connection.thread_id,
+        tag: match tagged {
+            true => core.write_tags.of(connection),
+            false => String::new(),
+        },
+        after: reported.unwrap_or_default(),
+        opened: connection.opened,
+        began_us: run.began_us,
+    })
+}
+
+/// Asks the control plane, which answers when the group has a primary that stays.
+async fn find_out(
+    core: &Core,
+    connections: &mut GroupConnections,
+    promises: &Promises,
+    run: &mut Run,
+    tried: &Tried,
+) -> Known {
+    let Some(on) = run.lost_on.take() else {
+        return Known::Unknown("the connection is not known".to_owned());
+    };
+    let group = core.shared.published.load();
+    let group = connections.group(&group).map(|group| group.name.to_string());
+    let now_us = core.now_us();
+    let lost = LostWrite {
+        group: group.unwrap_or_default(),
+        server: tried.plan.server,
+        thread_id: on.thread_id,
+        tag: on.tag,
+        after: on.after,
+        sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
+        opened_s: on.opened.elapsed().as_secs(),
+    };
+    let (tell, told) = futures_channel::oneshot::channel();
+    let reply = Box::new(move |fate| drop(tell.send(fate)));
+    Arc::clone(&core.shared.operator).resolve(lost, reply);
+    let limit = Duration::from_millis(promises.failover_wait_ms + LOOK_MS);
+    let fate = match reactor::timeout(limit, told).await {
+        Some(Ok(fate)) => fate,
+        Some(Err(_)) => Fate::Unknown("the control plane has ended".to_owned()),
+        None => Fate::Unknown("nobody could say in time".to_owned()),
+    };
+    let counters = &core.counters;
+    match fate {
+        Fate::Committed { gtid, rows } => {
+            count(&counters.outcomes_committed);
+            Known::Committed(gtid, rows)
+        }
+        Fate::Lost => {
+            count(&counters.outcomes_lost);
+            Known::Lost
+        }
+        Fate::Unknown(why) => Known::Unknown(why),
+    }
+}
