@@ -60,14 +60,19 @@ fn primary_of(plane: &Plane) -> Option<String> {
     (primary.serves_writes() && !primary.health.read_only).then(|| primary.address())
 }
 
+/// Waits until a server that was killed leads again, or follows.
+fn is_back(plane: &Plane, victim: &Server) {
+    plane.wait_server("is back", victim, |it| match it.status {
+        Status::Primary => it.health.alive && !it.health.read_only,
+        _ => it.status == Status::Replica && it.health.io_running == Some(true),
+    });
+}
+
 fn acknowledged_rows_survive_kills_of_the_primary(release: Release) {
-    let mut servers = Vec::new();
-    for _ in 0..3 {
-        let Some(server) = Server::start_with(release, DURABLE) else {
-            return;
-        };
-        servers.push(server);
-    }
+    let servers = (0..3).map(|_| Server::start_with(release, DURABLE));
+    let Some(mut servers) = servers.collect::<Option<Vec<Server>>>() else {
+        return;
+    };
     let dir = tempfile::tempdir().expect("a directory");
     // What nobody was told of stays on a MySQL that restarts: it has to be filled anew, and one that is
     // left alone cannot fill others while its commits wait for them. MariaDB undoes it.
@@ -116,10 +121,7 @@ fn acknowledged_rows_survive_kills_of_the_primary(release: Release) {
         victim.kill();
         victim.restart();
         if by_clone {
-            plane.wait_server("is back", victim, |it| match it.status {
-                Status::Primary => it.health.alive && !it.health.read_only,
-                _ => it.status == Status::Replica && it.health.io_running == Some(true),
-            });
+            is_back(&plane, victim);
         }
     }
     wait_until(PATIENCE, "a primary after the last kill", || {
