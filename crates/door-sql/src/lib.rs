@@ -21,8 +21,9 @@ use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
 use rowcache::ReadState;
 use session::{
-    AccountPlaces, BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks, Message,
-    Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport, Verifiers,
+    AccountPlaces, BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks,
+    Message, Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport,
+    Verifiers,
 };
 use statistics::{Measured, SlowQueue};
 

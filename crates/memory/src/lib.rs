@@ -98,6 +98,15 @@ enum Within {
     Process(Arc<Budget>),
 }
 
+/// How many bytes may be kept at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceilings {
+    /// For all clients together (`memory_bytes_max`).
+    pub process: usize,
+    /// For the clients of one account (`user_memory_bytes_max`); `usize::MAX` for no ceiling of its own.
+    pub account: usize,
+}
+
 /// What holds for the whole process.
 #[derive(Debug)]
 struct Limits {
@@ -140,11 +149,10 @@ impl Budget {
         }
     }
 
-    /// Reservations may add up to so much from now on, and those of each account to so much. What is
-    /// reserved already stays.
-    pub fn set_limits(&self, process: usize, account: usize) {
-        self.limits().process.store(process, Relaxed);
-        self.limits().account.store(account, Relaxed);
+    /// Reservations may add up to so much from now on. What is reserved already stays.
+    pub fn set_ceilings(&self, ceilings: Ceilings) {
+        self.limits().process.store(ceilings.process, Relaxed);
+        self.limits().account.store(ceilings.account, Relaxed);
     }
 
     /// The bytes that are reserved now.
@@ -167,7 +175,10 @@ impl Budget {
             "What was refused because an account had reached user_memory_bytes_max.",
             limits.refused_accounts.load(Relaxed),
         );
-        std::iter::once(reserved).chain(refused).chain([refused_accounts]).collect()
+        std::iter::once(reserved)
+            .chain(refused)
+            .chain([refused_accounts])
+            .collect()
     }
 
     fn take(&self, bytes: usize) -> Result<(), Full> {
@@ -240,7 +251,8 @@ impl Reservation {
 
     /// Takes what it has from another budget from now on. Without room there it stays with its own.
     pub fn move_to(&mut self, budget: &Arc<Budget>) {
-        if Arc::ptr_eq(&self.budget, budget) || (self.bytes > 0 && budget.take(self.bytes).is_err()) {
+        if Arc::ptr_eq(&self.budget, budget) || (self.bytes > 0 && budget.take(self.bytes).is_err())
+        {
             return;
         }
         self.budget.give(self.bytes);
@@ -304,6 +316,10 @@ mod tests {
         Arc::new(Budget::new(steps * STEP_BYTES))
     }
 
+    fn ceilings(process: usize, account: usize) -> Ceilings {
+        Ceilings { process, account }
+    }
+
     fn refused(budget: &Budget) -> u64 {
         budget.limits().refused[Purpose::Packets as usize].load(Relaxed)
     }
@@ -342,7 +358,7 @@ mod tests {
         let budget = budget(4);
         let mut reservation = Reservation::new(&budget, Purpose::Packets);
         assert_eq!(reservation.cover(4 * STEP_BYTES), Ok(()));
-        budget.set_limits(STEP_BYTES, usize::MAX);
+        budget.set_ceilings(ceilings(STEP_BYTES, usize::MAX));
         assert_eq!(budget.reserved(), 4 * STEP_BYTES);
         assert_eq!(
             reservation.cover(3 * STEP_BYTES),
@@ -357,7 +373,7 @@ mod tests {
     #[test]
     fn an_account_has_its_own_limit_within_that_of_the_process() {
         let process = budget(5);
-        process.set_limits(5 * STEP_BYTES, 3 * STEP_BYTES);
+        process.set_ceilings(ceilings(5 * STEP_BYTES, 3 * STEP_BYTES));
         let one = Arc::new(Budget::of_account(&process));
         let other = Arc::new(Budget::of_account(&one));
         let mut of_one = Reservation::new(&one, Purpose::Packets);
@@ -365,32 +381,55 @@ mod tests {
         let mut of_other = Reservation::new(&other, Purpose::Packets);
         assert_eq!(of_one.cover(2 * STEP_BYTES), Ok(()));
         assert_eq!(second_of_one.cover(2 * STEP_BYTES), Err(Full::Account));
-        assert_eq!(of_other.cover(3 * STEP_BYTES), Ok(()), "it has as much, whatever the other has");
+        assert_eq!(
+            of_other.cover(3 * STEP_BYTES),
+            Ok(()),
+            "it has as much, whatever the other has"
+        );
         assert_eq!(of_one.cover(3 * STEP_BYTES), Err(Full::Process));
-        assert_eq!((one.reserved(), process.reserved()), (2 * STEP_BYTES, 5 * STEP_BYTES));
+        assert_eq!(
+            (one.reserved(), process.reserved()),
+            (2 * STEP_BYTES, 5 * STEP_BYTES)
+        );
         let of = |name| {
             let counters = process.counters();
             counters.iter().find(|row| row.0 == name).expect("there").2
         };
-        assert_eq!((of("memory_refused_packets"), of("memory_refused_accounts")), (1, 1));
+        assert_eq!(
+            (of("memory_refused_packets"), of("memory_refused_accounts")),
+            (1, 1)
+        );
         drop((of_one, of_other));
-        assert_eq!((one.reserved(), other.reserved(), process.reserved()), (0, 0, 0));
+        assert_eq!(
+            (one.reserved(), other.reserved(), process.reserved()),
+            (0, 0, 0)
+        );
     }
 
     #[test]
     fn a_reservation_may_move_to_an_account() {
         let process = budget(8);
-        process.set_limits(8 * STEP_BYTES, 3 * STEP_BYTES);
+        process.set_ceilings(ceilings(8 * STEP_BYTES, 3 * STEP_BYTES));
         let account = Arc::new(Budget::of_account(&process));
         let mut reservation = Reservation::new(&process, Purpose::Packets);
         assert_eq!(reservation.cover(4 * STEP_BYTES), Ok(()));
         reservation.move_to(&account);
-        assert_eq!((account.reserved(), process.reserved()), (0, 4 * STEP_BYTES), "no room there");
+        assert_eq!(
+            (account.reserved(), process.reserved()),
+            (0, 4 * STEP_BYTES),
+            "no room there"
+        );
         reservation.shrink(2 * STEP_BYTES);
         reservation.move_to(&account);
-        assert_eq!((account.reserved(), process.reserved()), (2 * STEP_BYTES, 2 * STEP_BYTES));
+        assert_eq!(
+            (account.reserved(), process.reserved()),
+            (2 * STEP_BYTES, 2 * STEP_BYTES)
+        );
         reservation.move_to(&process);
-        assert_eq!((account.reserved(), process.reserved()), (0, 2 * STEP_BYTES));
+        assert_eq!(
+            (account.reserved(), process.reserved()),
+            (0, 2 * STEP_BYTES)
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
+use crate::client;
 use crate::client::end::End;
 use crate::connections::home::HOME;
 use crate::connections::parked::Parked;
@@ -308,7 +309,7 @@ impl Session {
         );
         self.user.identity.database = database.map(<[u8]>::to_vec);
         self.user.identity.admin = admin;
-        self.client.move_to(account_place.memory());
+        client::move_to(&mut self.client, account_place.memory());
         self.prepared.bytes.move_to(account_place.memory());
         self.user.identity.account_place = Some(account_place);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);

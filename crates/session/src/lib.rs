@@ -67,6 +67,7 @@ pub use auth::rsa_key::RsaKey;
 pub use auth::secrets::{BackendCredential, Secrets};
 pub use auth::verifiers::{VerifierQueue, Verifiers};
 pub use backend::{Limits, Secret, Terms};
+pub use memory::Ceilings;
 pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 pub use statistics::Settings as Counting;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use auth::entrance::LoginLimits;
 use backend::Limits;
-use memory::Budget;
+use memory::{Budget, Ceilings};
 use routing::Preferences;
 use statistics::Settings as Counting;
 
@@ -35,10 +35,8 @@ pub struct Settings {
     pub failover_wait_ms: u64,
     /// So many wait at once; 0 for no limit.
     pub failover_waiters_max: u64,
-    /// What all clients together may make the process keep.
-    pub memory_bytes_max: usize,
-    /// The same for the clients of one account; `usize::MAX` for no limit of its own.
-    pub user_memory_bytes_max: usize,
+    /// What clients may make the process keep.
+    pub memory: Ceilings,
     /// The largest command of clients that connect from now on.
     pub packet_bytes_max: usize,
     /// Prepared statements per client.
@@ -83,9 +81,11 @@ pub struct Live {
 impl Live {
     /// A cell with its first contents.
     pub fn new(in_force: InForce) -> Live {
+        let memory = Budget::new(in_force.settings.memory.process);
+        memory.set_ceilings(in_force.settings.memory);
         Live {
             version: AtomicU32::new(1),
-            memory: Arc::new(budget(&in_force.settings)),
+            memory: Arc::new(memory),
             current: ArcSwap::from_pointee(in_force),
         }
     }
@@ -109,20 +109,10 @@ impl Live {
     /// Puts other settings in force, for statements that begin from now on. Sessions look at the
     /// defaults of their users again, too: rules that were changed are published before.
     pub fn publish(&self, in_force: InForce) {
-        set_limits(&self.memory, &in_force.settings);
+        self.memory.set_ceilings(in_force.settings.memory);
         self.current.store(Arc::new(in_force));
         self.version.fetch_add(1, Ordering::Release);
     }
-}
-
-fn budget(settings: &Settings) -> Budget {
-    let budget = Budget::new(settings.memory_bytes_max);
-    set_limits(&budget, settings);
-    budget
-}
-
-fn set_limits(budget: &Budget, settings: &Settings) {
-    budget.set_limits(settings.memory_bytes_max, settings.user_memory_bytes_max);
 }
 
 /// What a SELECT over rows that are fetched first may fetch, and for how long it may run.

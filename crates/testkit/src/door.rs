@@ -14,7 +14,7 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    Allowed, BackendCredential, BarriersHeld, Consistency, Counting, DistTxnTerms, Fault,
+    Allowed, BackendCredential, BarriersHeld, Ceilings, Consistency, Counting, DistTxnTerms, Fault,
     Gathering, InForce, Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply,
     Sealed, Settings, Settled, Transport,
 };
@@ -77,8 +77,10 @@ impl Default for Tuning {
                 // Most tests want to see the error.
                 failover_wait_ms: 0,
                 failover_waiters_max: 0,
-                memory_bytes_max: usize::MAX,
-                user_memory_bytes_max: usize::MAX,
+                memory: Ceilings {
+                    process: usize::MAX,
+                    account: usize::MAX,
+                },
                 packet_bytes_max: 64 << 20,
                 statements_max: 16_382,
                 statements_bytes_max: 128 << 20,

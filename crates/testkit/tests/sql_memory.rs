@@ -56,7 +56,7 @@ fn each_io(stage: &Stage, test: impl Fn(&Door)) {
     for io in [Io::Epoll, Io::Auto] {
         let door = stage.door_with(|tuning| {
             tuning.io = io;
-            tuning.settings.memory_bytes_max = ROOM;
+            tuning.settings.memory.process = ROOM;
         });
         test(&door);
         door.wait_unused();
@@ -106,12 +106,12 @@ fn a_packet_beyond_the_ceiling_is_refused_and_the_session_goes_on() {
 #[test]
 fn a_ceiling_may_be_moved_under_load() {
     let Some(stage) = Stage::shared() else { return };
-    let door = stage.door_with(|tuning| tuning.settings.memory_bytes_max = LARGE / 2);
+    let door = stage.door_with(|tuning| tuning.settings.memory.process = LARGE / 2);
     let mut client = door.client();
     is_refused(client.query(padded(LARGE)));
-    door.tune(|all| all.settings.memory_bytes_max = ROOM);
+    door.tune(|all| all.settings.memory.process = ROOM);
     assert_eq!(client.value(&padded(LARGE)), "7");
-    door.tune(|all| all.settings.memory_bytes_max = 0);
+    door.tune(|all| all.settings.memory.process = 0);
     is_refused(client.query(padded(LARGE)));
     assert_eq!(client.value("SELECT 1"), "1");
 }
@@ -121,8 +121,10 @@ fn an_account_at_its_ceiling_leaves_the_rest_to_others() {
     let Some(stage) = Stage::shared() else { return };
     stage.everywhere("CREATE USER greedy@'%' IDENTIFIED BY 'secret'");
     let door = stage.door_with(|tuning| {
-        tuning.settings.user_memory_bytes_max = ROOM;
-        tuning.accounts.push(testkit::door::account("greedy", "%", "secret"));
+        tuning.settings.memory.account = ROOM;
+        tuning
+            .accounts
+            .push(testkit::door::account("greedy", "%", "secret"));
     });
     let greedy = Login {
         user: "greedy",
@@ -203,7 +205,7 @@ fn a_compressed_packet_beyond_the_ceiling_is_refused() {
                 door.counter("memory_reserved_now") <= 64 << 10
             });
             // It comes in frames of 64 KiB, each of which has room.
-            door.tune(|all| all.settings.memory_bytes_max = LARGE / 2);
+            door.tune(|all| all.settings.memory.process = LARGE / 2);
             is_refused(client.query(padded(LARGE)));
             assert_eq!(client.value("SELECT 1"), "1");
             // What a frame holds is known only when it is whole, so the end of this command cannot be found.
@@ -220,7 +222,7 @@ fn a_compressed_packet_beyond_the_ceiling_is_refused() {
             let [low, high] = u16::to_le_bytes(1041);
             assert_eq!((said[3], &said[11..14]), (1, &[0xFF, low, high][..]));
             assert!(client.is_closed_within(PATIENCE));
-            door.tune(|all| all.settings.memory_bytes_max = ROOM);
+            door.tune(|all| all.settings.memory.process = ROOM);
         });
     }
 }
@@ -230,7 +232,7 @@ fn prepared_statements_are_bounded_by_bytes() {
     let Some(stage) = Stage::shared() else { return };
     let door = stage.door_with(|tuning| {
         tuning.settings.statements_bytes_max = LARGE + LARGE / 2;
-        tuning.settings.memory_bytes_max = 4 * LARGE;
+        tuning.settings.memory.process = 4 * LARGE;
     });
     let mut client = door.client();
     let first = client.prepare(&padded(LARGE)).expect("it has room");
@@ -262,7 +264,7 @@ fn prepared_statements_are_bounded_by_bytes() {
     let mut other = door.client();
     let _kept = other.prepare(&padded(LARGE)).expect("it has room");
     let mut third = door.client();
-    door.tune(|all| all.settings.memory_bytes_max = 3 * LARGE + LARGE / 2);
+    door.tune(|all| all.settings.memory.process = 3 * LARGE + LARGE / 2);
     is_refused(third.prepare(&padded(LARGE)));
     assert_eq!(door.counter("memory_refused_prepared"), 1);
     assert!(third.prepare("SELECT ?").is_ok(), "small ones have room");
@@ -282,7 +284,7 @@ fn a_transaction_that_nobody_has_memory_for_goes_on_and_cannot_be_repeated() {
     stage.database("memory");
     stage.everywhere("CREATE TABLE memory.t (n INT PRIMARY KEY) ENGINE=InnoDB");
     let door = stage.door_with(|tuning| {
-        tuning.settings.memory_bytes_max = LARGE;
+        tuning.settings.memory.process = LARGE;
         tuning.settings.failover_wait_ms = 10_000;
     });
     // Each statement is small, and what is kept of all of them is not.
@@ -303,7 +305,7 @@ fn a_transaction_that_nobody_has_memory_for_goes_on_and_cannot_be_repeated() {
     });
     client.run("BEGIN");
     (10..12).for_each(|n| drop(client.run(&insert(n))));
-    door.tune(|all| all.settings.memory_bytes_max = 64 << 10);
+    door.tune(|all| all.settings.memory.process = 64 << 10);
     (12..30).for_each(|n| drop(client.run(&insert(n))));
     wait_until(PATIENCE, "it is given up", || {
         door.counter("memory_refused_replay") == 1 && door.counter("memory_reserved_now") == 0

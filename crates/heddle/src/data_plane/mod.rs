@@ -23,9 +23,9 @@ use reactor::Dealer;
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, BarrierPassed, BarriersHeld, Command, Consistency, Counting, DistTxnTerms,
-    Door, Elsewhere, Fault, Gathering, Ids, InForce, Keeper, Live, LoginLimits, Message, Operator,
-    OwnEnded, OwnFound, Peers, Preferences, Reads, Reply, Sealed, SessionView,
+    Allowed, Answer, BarrierPassed, BarriersHeld, Ceilings, Command, Consistency, Counting,
+    DistTxnTerms, Door, Elsewhere, Fault, Gathering, Ids, InForce, Keeper, Live, LoginLimits,
+    Message, Operator, OwnEnded, OwnFound, Peers, Preferences, Reads, Reply, Sealed, SessionView,
     Settings as SessionSettings, Settled, Shared, Slowness, TakenIds, Transient, Transport,
 };
 use statistics::History;
@@ -93,27 +93,13 @@ pub fn in_force(settings: &Settings) -> InForce {
             statement_timeout_ms: settings.statement_timeout_ms,
             failover_wait_ms: settings.failover_wait_ms,
             failover_waiters_max: settings.failover_waiters_max,
-            memory_bytes_max: memory_bytes_max(settings),
-            user_memory_bytes_max: match settings.user_memory_bytes_max {
-                0 => usize::MAX,
-                bytes => count(bytes),
-            },
+            memory: memory(settings),
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
             statements_bytes_max: count(settings.statements_bytes_max),
             user_connections_max: u32::try_from(settings.user_connections_max).unwrap_or(u32::MAX),
             remember_passwords: settings.remember_passwords.0,
-            reads: Reads {
-                failover: settings.read_failover.0,
-                stickiness: settings.trx_stickiness.0,
-                transient: Transient {
-                    errors: settings.transient_errors.0,
-                    tries: u32::try_from(settings.transient_error_tries).unwrap_or(u32::MAX),
-                    pause_us: settings.transient_error_pause_us,
-                },
-                master_on_write: settings.master_on_write.0,
-                hedge_ms: settings.hedge_ms,
-            },
+            reads: reads(settings),
             cache_bytes_max: count(settings.result_cache_bytes),
             marks: settings.marks.0,
             replay_bytes_max: count(settings.replay_bytes_max),
@@ -156,11 +142,31 @@ fn logins(settings: &Settings) -> LoginLimits {
     }
 }
 
-/// The ceiling of what is kept for clients: half of the machine's memory where nobody has set it.
-fn memory_bytes_max(settings: &Settings) -> usize {
-    match settings.memory_bytes_max {
-        0 => machine::memory_bytes().map_or(usize::MAX, |bytes| count(bytes / 2)),
-        bytes => count(bytes),
+fn reads(settings: &Settings) -> Reads {
+    Reads {
+        failover: settings.read_failover.0,
+        stickiness: settings.trx_stickiness.0,
+        transient: Transient {
+            errors: settings.transient_errors.0,
+            tries: u32::try_from(settings.transient_error_tries).unwrap_or(u32::MAX),
+            pause_us: settings.transient_error_pause_us,
+        },
+        master_on_write: settings.master_on_write.0,
+        hedge_ms: settings.hedge_ms,
+    }
+}
+
+/// The ceilings of what is kept for clients: half of the machine's memory where nobody has set the process's.
+fn memory(settings: &Settings) -> Ceilings {
+    Ceilings {
+        process: match settings.memory_bytes_max {
+            0 => machine::memory_bytes().map_or(usize::MAX, |bytes| count(bytes / 2)),
+            bytes => count(bytes),
+        },
+        account: match settings.user_memory_bytes_max {
+            0 => usize::MAX,
+            bytes => count(bytes),
+        },
     }
 }
 

@@ -47,9 +47,11 @@ impl Lease for EtcdLease {
     fn revoke(&self) -> Answer<'_, ()> {
         let id = self.id;
         Box::pin(async move {
-            let revoked = self.inner.members.ask(PATIENCE, |client| async move {
-                client.lease_revoke(id).await
-            });
+            let revoked =
+                self.inner.members.ask(
+                    PATIENCE,
+                    |client| async move { client.lease_revoke(id).await },
+                );
             match revoked.await {
                 Ok(_) | Err(Error::LeaseLost) => Ok(()),
                 Err(error) => Err(error),

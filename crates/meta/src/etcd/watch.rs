@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::api::messages::{EventType, RangeRequest, WatchCreateRequest, WatchResponse, prefix_end};
+use super::api::messages::{
+    EventType, RangeRequest, WatchCreateRequest, WatchResponse, prefix_end,
+};
 use super::api::{Failure, WatchStream};
 use super::failure::{self, Verdict};
 use super::{Inner, PATIENCE, lease_of, revision_of, value};

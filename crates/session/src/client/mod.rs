@@ -86,7 +86,7 @@ pub struct Client {
     pub(crate) owes: bool,
     bytes_max: usize,
     /// For `inbox`.
-    reservation: Reservation,
+    pub(crate) reservation: Reservation,
     /// What stood before the text of the current COM_QUERY; empty when it was nothing.
     attributes: Vec<u8>,
     /// What both sides agreed to compress by, once the login is over.
@@ -120,6 +120,12 @@ impl Way {
     }
 }
 
+/// What is kept for a client counts for the account with this budget from now on.
+pub(crate) fn move_to(client: &mut Client, memory: &Arc<Budget>) {
+    client.reservation.move_to(memory);
+    client.sock.move_to(memory);
+}
+
 impl Client {
     /// A client that has not said anything yet.
     pub fn new(sock: Channel, bytes_max: usize, memory: &Arc<Budget>) -> Client {
@@ -149,18 +155,7 @@ impl Client {
     /// It has logged in: its packets may be so long from now on, and count for its account.
     pub(crate) fn admit(&mut self, bytes_max: usize, memory: &Arc<Budget>) {
         self.bytes_max = bytes_max;
-        self.move_to(memory);
-    }
-
-    /// What is kept for it counts for the account with this budget from now on.
-    pub(crate) fn move_to(&mut self, memory: &Arc<Budget>) {
-        self.reservation.move_to(memory);
-        self.sock.move_to(memory);
-    }
-
-    /// The budget that what is kept for it is taken from.
-    pub(crate) fn memory(&self) -> &Arc<Budget> {
-        self.reservation.budget()
+        move_to(self, memory);
     }
 
     /// The connection, for its address, its closer, and what it knows of TLS.

@@ -179,7 +179,7 @@ impl Session {
         let user = &identity.pass.profile().user;
         let promises = core.promises_of(user, peer.ip());
         let defaults = core.shared.defaults.globals();
-        let prepared = PreparedBytes::new(client.memory());
+        let prepared = PreparedBytes::new(client.reservation.budget());
         Session {
             transaction: Transaction::new(core.writes_of(&identity, peer.ip())),
             promises,

@@ -89,7 +89,7 @@ impl Session {
         if log.bytes > self.core.settings().replay_bytes_max {
             log.refuse("it is longer than replay_bytes_max");
         }
-        log.cover(self.client.memory());
+        log.cover(self.client.reservation.budget());
         self.connections.current.replay = Some(log);
     }
 

@@ -65,7 +65,10 @@ fn the_package_has_its_parts() {
         ("-rw-r-----", "./etc/heddle/heddle.toml"),
         ("-rw-r--r--", "./usr/share/man/man8/heddle.8.gz"),
         ("-rw-r--r--", "./usr/share/heddle/grafana/heddle.json"),
-        ("-rw-r--r--", "./usr/share/heddle/prometheus/heddle.rules.yml"),
+        (
+            "-rw-r--r--",
+            "./usr/share/heddle/prometheus/heddle.rules.yml",
+        ),
         ("-rw-r--r--", "./usr/share/doc/heddle/DEPLOYING.md"),
         ("-rw-r--r--", "./usr/share/doc/heddle/copyright"),
     ] {

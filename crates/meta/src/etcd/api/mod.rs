@@ -110,8 +110,9 @@ impl Client {
                 name: name.to_owned(),
                 password: password.to_owned(),
             };
-            let answer: AuthenticateResponse =
-                client.unary("/etcdserverpb.Auth/Authenticate", request).await?;
+            let answer: AuthenticateResponse = client
+                .unary("/etcdserverpb.Auth/Authenticate", request)
+                .await?;
             let token = answer.token.parse();
             let token = token.map_err(|_| Status::internal("the member's token is no text"))?;
             client.token = Some(token);
@@ -145,7 +146,8 @@ impl Client {
     /// What is left of a lease.
     pub async fn lease_time_to_live(&self, id: i64) -> Result<LeaseResponse, Failure> {
         let request = LeaseRequest { id };
-        self.unary("/etcdserverpb.Lease/LeaseTimeToLive", request).await
+        self.unary("/etcdserverpb.Lease/LeaseTimeToLive", request)
+            .await
     }
 
     /// Renews a lease once. In the protocol that is a stream, of one request here.
@@ -188,7 +190,9 @@ impl Client {
     {
         let mut grpc = self.ready().await?;
         let path = PathAndQuery::from_static(path);
-        let answer = grpc.unary(self.request(request), path, ProstCodec::default()).await;
+        let answer = grpc
+            .unary(self.request(request), path, ProstCodec::default())
+            .await;
         Ok(answer?.into_inner())
     }
 
@@ -203,13 +207,17 @@ impl Client {
     {
         let mut grpc = self.ready().await?;
         let path = PathAndQuery::from_static(path);
-        let answer = grpc.streaming(self.request(requests), path, ProstCodec::default()).await;
+        let answer = grpc
+            .streaming(self.request(requests), path, ProstCodec::default())
+            .await;
         Ok(answer?.into_inner())
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Failure> {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        grpc.ready()
+            .await
+            .map_err(|error| Status::from_error(error.into()))?;
         Ok(grpc)
     }
 
