@@ -284,10 +284,12 @@ final class HeddleMysqlndMs
         if (!$rows) {
             return $rows;
         }
-        return array_combine([
+        $names = [
             'server', 'name', 'group', 'role', 'connection_id', 'level', 'reason', 'shards', 'rows', 'bytes', 'waits',
             'retries', 'in_transaction', 'connect_us', 'wait_us', 'serve_us', 'hold_us', 'total_us',
-        ], $rows[0]);
+        ];
+        // A router may know more of a statement: further columns stand behind these.
+        return array_combine($names, array_slice($rows[0], 0, count($names)));
     }
 
     /** A text as a literal; a character set cannot break it, for nothing but ASCII stays as it is. */

@@ -103,7 +103,7 @@ impl<R: Read> LogFile<R> {
     ///
     /// # Errors
     /// What comes is no event, or cannot be read.
-    pub fn next(&mut self) -> Result<Option<RawEvent<'_>>, NoLogFile> {
+    pub fn read_event(&mut self) -> Result<Option<RawEvent<'_>>, NoLogFile> {
         self.current = loop {
             if let Some(event) = self.unpacked()? {
                 break event;
@@ -295,7 +295,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, NoLogFile> {
         let mut file = LogFile::open(bytes)?;
         let mut found = Vec::new();
-        while let Some(event) = file.next()? {
+        while let Some(event) = file.read_event()? {
             assert_eq!((event.time_s, event.server_id), (7, 3));
             found.push((event.kind, event.data.to_vec()));
         }

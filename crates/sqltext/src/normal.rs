@@ -50,7 +50,7 @@ pub fn may_hold_secret(text: &[u8]) -> bool {
         let mut places = text.windows(word.len());
         places.any(|place| place.eq_ignore_ascii_case(word))
     };
-    SECRETS.iter().any(|word| has(word))
+    SECRETS.iter().any(has)
 }
 
 struct Writer {

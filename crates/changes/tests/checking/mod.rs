@@ -18,7 +18,7 @@ pub fn check(input: &[u8]) -> usize {
     let mut all = Transactions::new(nothing, HashSet::new(), BYTES_MAX);
     let mut teller = Teller::new("g", Wanted::default());
     let mut lines = 0;
-    while let Ok(Some(raw)) = log.next() {
+    while let Ok(Some(raw)) = log.read_event() {
         let Ok(told) = decoder.take(raw) else {
             return lines;
         };

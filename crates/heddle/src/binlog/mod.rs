@@ -85,7 +85,7 @@ fn of_file(path: &Path, flags: &BinlogDump, printer: &mut Printer<'_>) -> Result
     let mut gathering = gathering(nothing);
     while !printer.is_closed {
         let at = log.at();
-        let Some(raw) = log.next().map_err(|error| failed(at, &error))? else {
+        let Some(raw) = log.read_event().map_err(|error| failed(at, &error))? else {
             return Ok(());
         };
         let told = decoder.take(raw).map_err(|error| failed(at, &error))?;

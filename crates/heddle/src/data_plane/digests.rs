@@ -35,12 +35,12 @@ pub(super) fn locked(history: &Mutex<History>) -> MutexGuard<'_, History> {
     history.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What every core answers to a question about so many places from one on. Waits for the cores; what one does not
+/// A question to one core about so many places from one on: what they hold, and where it goes on.
+type Question<T> = fn(&Digests, usize, usize) -> (Vec<T>, Option<usize>);
+
+/// What every core answers to a question. Waits for the cores; what one does not
 /// tell within a second is missing, and the log says so.
-fn told<T: Send + 'static>(
-    dealer: &Dealer<Message>,
-    ask: fn(&Digests, usize, usize) -> (Vec<T>, Option<usize>),
-) -> Vec<T> {
+fn told<T: Send + 'static>(dealer: &Dealer<Message>, ask: Question<T>) -> Vec<T> {
     let mut all = Vec::new();
     for core in 0..dealer.cores() {
         let mut from = Some(0);

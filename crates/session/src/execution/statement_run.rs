@@ -37,7 +37,7 @@ pub(crate) struct StatementRun {
     /// What became of the last one.
     pub profile: Profile,
     /// The profiles before it, the newest behind, from the first question for one on.
-    pub profiles: Option<Box<VecDeque<(Profile, Asked)>>>,
+    pub profiles: Option<VecDeque<(Profile, Asked)>>,
     /// What it is counted as.
     pub measured: Option<Measured>,
 }

@@ -297,7 +297,7 @@ async fn show_profile(
             // What comes behind it went to no server.
             let behind = run.profile.plan.is_some() && !begun;
             let last = behind.then(|| (run.profile.clone(), asked.clone()));
-            Box::new(last.into_iter().collect())
+            last.into_iter().collect()
         });
         let last = begun.then_some((&run.profile, &*asked));
         let before = before.iter().rev().map(|(profile, asked)| (profile, asked));

@@ -131,13 +131,13 @@ impl Origin {
             };
             rest = behind.trim_ascii_start();
             let is = |key: &&str| pair.key.eq_ignore_ascii_case(key);
-            meant |= pair.quoted || (count == 0 && OF_PLACES.iter().any(|key| is(&key)));
+            meant |= pair.quoted || (count == 0 && OF_PLACES.iter().any(&is));
             count += 1;
             if is(&"traceparent") {
                 if self.trace.is_empty() && is_trace(pair.value) {
                     self.trace.push_str(pair.value);
                 }
-            } else if tag == 0 && !OF_REQUESTS.iter().any(|key| is(&key)) {
+            } else if tag == 0 && !OF_REQUESTS.iter().any(is) {
                 if !self.tag.is_empty() {
                     put(&mut self.tag, ",");
                 }
@@ -257,7 +257,7 @@ fn is_plain(c: char) -> bool {
 /// Adds the characters that a tag may have, as long as there is room.
 fn put(tag: &mut String, text: &str) {
     // Nearly every text is as it should be.
-    let plain = |byte: u8| byte >= b' ' && byte < 0x7F && is_plain(char::from(byte));
+    let plain = |byte: u8| (b' '..0x7F).contains(&byte) && is_plain(char::from(byte));
     if tag.len() + text.len() <= SOURCE_TAG_BYTES_MAX && text.bytes().all(plain) {
         return tag.push_str(text);
     }

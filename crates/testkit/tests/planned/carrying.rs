@@ -165,7 +165,7 @@ fn conditions(
         let list: Vec<String> = written.collect();
         match &one.there {
             _ if list.is_empty() => return None,
-            Some(there) if list.len() % 2 == 0 => conditions.push(there.clone()),
+            Some(there) if list.len().is_multiple_of(2) => conditions.push(there.clone()),
             _ => conditions.push(format!("{} IN ({})", one.to, list.join(", "))),
         }
     }
