@@ -51,7 +51,7 @@ pub struct AccountPlace {
 }
 
 impl AccountPlace {
-    /// What is kept for the clients of the account is taken from this.
+    /// The budget that the clients of the account share.
     pub fn memory(&self) -> &Arc<Budget> {
         &self.memory
     }
@@ -99,7 +99,7 @@ impl Drop for Permit {
 }
 
 impl AccountPlaces {
-    /// Nobody yet; accounts have their memory within the process's budget.
+    /// No client is logged in yet. The accounts' budgets are parts of `memory`, the budget of the process.
     pub fn new(memory: Arc<Budget>) -> AccountPlaces {
         AccountPlaces {
             taken: Mutex::default(),

@@ -88,8 +88,9 @@ impl Connection {
     }
 
     /// After login: asks the server to report every change of state, makes the session READ ONLY
-    /// where it must be, and learns the character sets that the handshake chose and the role. One
-    /// trip, another one where the login set more, and one where nobody knows the server's variables.
+    /// where it must be, and learns the character sets that the handshake chose and the role. This
+    /// takes one trip, a second one where the login set more, and one more where this core has not asked the
+    /// server about its variables yet.
     pub(crate) async fn prepare_session(
         &mut self,
         read_only: bool,

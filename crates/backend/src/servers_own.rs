@@ -2,9 +2,10 @@
 //! of the connection or of a statement, and are no part of a session's settings.
 //!
 //! No list of names knows them, for releases differ (MySQL reports `statement_id` with every reply from
-//! 8.0.19 on, and has `original_commit_timestamp` from 8.0.1 on). So each server is asked: which variables
-//! have no global value, and which of them nobody sets; what it reports of a SELECT that assigns nothing
-//! changes by itself; and what it says to a SET of the value that it has just reported tells the others.
+//! 8.0.19 on, and has `original_commit_timestamp` from 8.0.1 on). So Heddle asks each server three things. The
+//! server lists the variables that have no global value and those that are read-only. A variable that it
+//! reports behind a SELECT without assignments changes by itself. Its answer to a SET of a value that it has
+//! just reported settles the rest.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,8 +22,8 @@ use crate::state::{Assignment, READ_ONLY, SessionState, Tracked, classify};
 /// ER_INCORRECT_GLOBAL_LOCAL_VAR: «Variable 'statement_id' is a read only variable».
 const NOT_TO_BE_SET: u16 = 1238;
 
-/// The variables without a global value, and whether nobody sets them. MySQL does not tell that: what it
-/// reports of them by itself, and what it refuses, does.
+/// The variables without a global value, and whether each is read-only. MySQL has no list of the read-only
+/// ones: Heddle learns them from what the server reports by itself, and from what it refuses.
 const MARIADB_SESSION_ONLY: &[u8] = b"SELECT LOWER(VARIABLE_NAME), READ_ONLY \
     FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_SCOPE = 'SESSION ONLY' LIMIT 10000";
 const MYSQL_SESSION_ONLY: &[u8] =
@@ -135,7 +136,7 @@ impl Connection {
         self.servers_own.settable.borrow().contains(name)
     }
 
-    /// Asks the server what it says of its variables, where nobody of this core has.
+    /// Asks the server about its variables, unless this core has asked before.
     pub(crate) async fn learn_variables(&mut self) -> Result<(), ConnectionError> {
         if self.servers_own.session_only.borrow().is_some() {
             return Ok(());

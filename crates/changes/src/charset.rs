@@ -14,7 +14,7 @@ pub enum Charset {
     Binary,
     /// utf8mb3, utf8mb4 and ascii.
     Utf8(&'static str),
-    /// Its characters have two bytes each, or four of which two come first; the higher byte comes first.
+    /// A character has two bytes, or four as a surrogate pair. The higher byte of each two comes first.
     Utf16(&'static str),
     /// The lower byte comes first.
     Utf16Le,

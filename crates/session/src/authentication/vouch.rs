@@ -55,7 +55,7 @@ pub enum Standing {
 }
 
 impl Admitted {
-    /// What is kept for it is taken from this, which the clients of its account share.
+    /// The budget that the clients of its account share.
     pub fn memory(&self) -> &Arc<Budget> {
         self.account_place.memory()
     }
