@@ -210,11 +210,7 @@ impl Connection {
 
     /// What software the server runs.
     pub fn engine(&self) -> Engine {
-        if self.seen.version.contains("MariaDB") {
-            Engine::MariaDb
-        } else {
-            Engine::MySql
-        }
+        self.seen.engine
     }
 
     /// The state that the server last reported.

@@ -11,7 +11,7 @@
 use std::io;
 
 use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side, Trust};
-use farm::ServerKey;
+use farm::{Engine, ServerKey};
 use mysql_wire::Malformed;
 use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
@@ -204,6 +204,8 @@ fn attributes() -> Vec<u8> {
 pub struct Seen {
     /// With the `5.5.5-` that MariaDB 10 puts in front.
     pub version: Box<str>,
+    /// What the version says.
+    pub engine: Engine,
     pub capabilities: Capabilities,
     /// The server's default collation.
     pub collation: u8,
@@ -213,6 +215,10 @@ impl Seen {
     fn of(greeting: &Greeting<'_>) -> Seen {
         Seen {
             version: greeting.version.into(),
+            engine: match greeting.version.contains("MariaDB") {
+                true => Engine::MariaDb,
+                false => Engine::MySql,
+            },
             capabilities: greeting.capabilities,
             collation: greeting.collation,
         }

@@ -27,6 +27,40 @@ pub struct Last {
     pub sequence: u64,
 }
 
+/// MariaDB's `domain-server-sequence`, with commas between.
+fn parse_domains(text: &[u8]) -> Option<BTreeMap<u32, Last>> {
+    let mut domains = BTreeMap::new();
+    for part in text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+        if part.is_empty() {
+            continue;
+        }
+        let mut numbers = part.split(|byte| *byte == b'-').map(number);
+        let domain = u32::try_from(numbers.next()??).ok()?;
+        let server_id = u32::try_from(numbers.next()??).ok()?;
+        let sequence = numbers.next()??;
+        if numbers.next().is_some() {
+            return None;
+        }
+        let last = Last {
+            server_id,
+            sequence,
+        };
+        domains.insert(domain, last);
+    }
+    Some(domains)
+}
+
+/// A number in decimal digits.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, digit| match digit {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
 /// So many intervals of one MySQL source are left as they are.
 const INTERVALS_FEW: usize = 16;
 
@@ -41,27 +75,14 @@ impl Position {
 
     /// Reads `@@gtid_current_pos` (MariaDB) or `@@gtid_executed` (MySQL); `None` when malformed.
     pub fn parse(engine: Engine, text: &str) -> Option<Position> {
+        Position::read(engine, text.as_bytes())
+    }
+
+    /// The same of bytes as a server sends them. Each commit reports one.
+    pub fn read(engine: Engine, bytes: &[u8]) -> Option<Position> {
         match engine {
-            Engine::MariaDb => {
-                let parts = text.split(',').map(str::trim);
-                let mut domains = BTreeMap::new();
-                for part in parts.filter(|part| !part.is_empty()) {
-                    let mut numbers = part.split('-');
-                    let domain = numbers.next()?.parse().ok()?;
-                    let server_id = numbers.next()?.parse().ok()?;
-                    let sequence = numbers.next()?.parse().ok()?;
-                    if numbers.next().is_some() {
-                        return None;
-                    }
-                    let last = Last {
-                        server_id,
-                        sequence,
-                    };
-                    domains.insert(domain, last);
-                }
-                Some(Position::MariaDb(domains))
-            }
-            Engine::MySql => gtid_set::parse(text).map(Position::MySql),
+            Engine::MariaDb => parse_domains(bytes).map(Position::MariaDb),
+            Engine::MySql => gtid_set::parse(std::str::from_utf8(bytes).ok()?).map(Position::MySql),
         }
     }
 
@@ -181,6 +202,11 @@ mod tests {
         assert!(!covers(m, "", "0-1-1"));
         assert_eq!(Position::parse(m, "0-1"), None);
         assert_eq!(Position::parse(m, "0-1-5-7"), None);
+        assert_eq!(Position::parse(m, "0-1-"), None);
+        assert_eq!(Position::parse(m, "4294967296-1-5"), None);
+        assert_eq!(Position::parse(m, "0-1-18446744073709551616"), None);
+        assert!(Position::parse(m, " 4294967295-1-18446744073709551615, ").is_some());
+        assert_eq!(Position::read(m, b"0-1-\xff"), None);
     }
 
     #[test]

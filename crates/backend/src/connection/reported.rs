@@ -18,8 +18,7 @@ pub struct Reported {
 impl Reported {
     /// Takes note of what came with a reply, in the engine's notation.
     pub fn note(&mut self, engine: Engine, gtids: &[u8]) {
-        let read = std::str::from_utf8(gtids).ok();
-        let Some(now) = read.and_then(|text| Position::parse(engine, text)) else {
+        let Some(now) = Position::read(engine, gtids) else {
             self.more = true;
             return;
         };

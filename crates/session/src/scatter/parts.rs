@@ -447,12 +447,11 @@ impl Session {
             statistics::note_gtid(&self.core, &run.shape, changes.gtid.is_some(), doubt, open);
             if let Some(gtid) = changes.gtid.take() {
                 // Its client has not heard of it yet.
-                let text = String::from_utf8_lossy(&gtid);
                 client_level::tell_client(
                     &self.core,
                     &self.connections,
                     &self.transaction,
-                    Position::parse(connection.engine(), &text).as_ref(),
+                    Position::read(connection.engine(), &gtid).as_ref(),
                 );
                 connection.reported.note(connection.engine(), &gtid);
             }

@@ -133,8 +133,7 @@ impl Copies {
 
     async fn await_copy(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
         let snapshot = self.core.shared.published.load_full();
-        let text = String::from_utf8_lossy(gtid);
-        let position = Position::parse(connection.engine(), &text);
+        let position = Position::read(connection.engine(), gtid);
         let (Some(limit), Some(position)) = (limit(&snapshot, seat), position) else {
             return true;
         };
@@ -181,14 +180,13 @@ impl Core {
         gtid: &[u8],
         writes: &ClientWrites,
     ) -> bool {
-        let text = String::from_utf8_lossy(gtid);
         let snapshot = self.shared.published.load();
         let mut groups = snapshot.groups.iter();
         let found = groups.find_map(|group| Some((group, group.server(connection.server)?)));
         let Some((group, server)) = found else {
             return true;
         };
-        let Some(position) = Position::parse(connection.engine(), &text) else {
+        let Some(position) = Position::read(connection.engine(), gtid) else {
             writes.doubt(group);
             return true;
         };

@@ -34,8 +34,7 @@ impl Session {
     ) -> bool {
         let mut doubt = false;
         if let Some(gtid) = &changes.gtid {
-            let text = String::from_utf8_lossy(gtid);
-            match Position::parse(connection.engine(), &text) {
+            match Position::read(connection.engine(), gtid) {
                 Some(position) => require(&self.core, &mut self.connections, position),
                 None => (self.connections.current.seen.unproved, doubt) = (true, true),
             }
