@@ -361,17 +361,50 @@ pub async fn kill_clients(link: &mut Link, timeout_ms: u64) -> Result<u64, Error
 /// Ends the clients whose commits wait for a replica's acknowledgement, and says how many there were.
 /// One that is ended already is not counted: it waits on, but its client will hear of no success.
 pub async fn kill_waiting(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
+    let waiting = commits_waiting(link, timeout_ms).await?;
+    let alive = waiting.iter().filter(|it| !it.killed);
+    let ids: Vec<u64> = alive.map(|it| it.id).collect();
+    kill(link, &ids, timeout_ms).await
+}
+
+/// A connection whose commit waits for a replica's acknowledgement.
+pub(crate) struct WaitingCommit {
+    id: u64,
+    killed: bool,
+}
+
+pub(crate) async fn commits_waiting(
+    link: &mut Link,
+    timeout_ms: u64,
+) -> Result<Vec<WaitingCommit>, Error> {
     let rows = link
         .rows("list its threads", "SHOW FULL PROCESSLIST", timeout_ms)
         .await?;
     let waits = |row: &&Row| {
         let state = text(row, "State").unwrap_or_default().to_lowercase();
         state.contains("waiting for semi-sync ack")
-            && text(row, "Command").is_some_and(|it| it != "Killed")
     };
-    let id = |row: &Row| text(row, "Id")?.parse().ok();
-    let ids: Vec<u64> = rows.iter().filter(waits).filter_map(id).collect();
-    kill(link, &ids, timeout_ms).await
+    let waiting = |row: &Row| {
+        Some(WaitingCommit {
+            id: text(row, "Id")?.parse().ok()?,
+            killed: text(row, "Command").is_none_or(|it| it == "Killed"),
+        })
+    };
+    Ok(rows.iter().filter(waits).filter_map(waiting).collect())
+}
+
+/// Whether a MySQL commits in the order of its binary log and lets nobody see a commit that still waits for
+/// a replica: `binlog_order_commits`, and the wait point AFTER_SYNC.
+pub(crate) async fn commits_in_order(link: &mut Link, timeout_ms: u64) -> Result<bool, Error> {
+    const OPERATION: &str = "look how commits wait";
+    let Some(side) = semi_sync_side(link, "master", "source", timeout_ms).await? else {
+        return Ok(false);
+    };
+    let sql = format!(
+        "SELECT @@global.binlog_order_commits=1 AND @@global.rpl_semi_sync_{side}_wait_point='AFTER_SYNC'"
+    );
+    let cell = link.cell(OPERATION, &sql, timeout_ms).await?;
+    Ok(cell.as_deref() == Some("1"))
 }
 
 /// True when a write of this process waits for a replica's acknowledgement or for a lock, as the

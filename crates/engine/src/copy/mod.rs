@@ -13,7 +13,8 @@
 //! so that a copy that was cut short is recognised.
 //!
 //! Locks on the source: none on MariaDB; on MySQL `FLUSH TABLES WITH READ LOCK` for the moment in
-//! which the snapshot is taken. Where there are tables without transactions (MyISAM, Aria), the lock
+//! which the snapshot is taken, except while a commit waits for a replica there: nothing else is committed
+//! then, and the snapshot needs no lock. Where there are tables without transactions (MyISAM, Aria), the lock
 //! is held while these are copied.
 
 mod catalog;

@@ -6,6 +6,7 @@ use farm::{Engine, Position};
 
 use super::catalog::{self, Catalog};
 use crate::error::Error;
+use crate::exchange::{commits_in_order, commits_waiting};
 use crate::link::{Link, Login, text_at};
 use crate::needed::Feature;
 use crate::own_privileges::demand;
@@ -15,6 +16,9 @@ const TRIES: u32 = 10;
 
 /// How long the lock for the snapshot may wait for running statements: others wait behind it.
 const LOCK_WAIT_S: u64 = 5;
+
+/// The error of a lock that was waited for too long (ER_LOCK_WAIT_TIMEOUT).
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
 /// Pause between two looks at prepared transactions.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -123,18 +127,58 @@ async fn take(
         }
         Engine::MySql => {
             // The server knows no position of a snapshot, so nothing may be committed beside it.
-            lock.take(timeout_ms).await?;
+            match lock.take(timeout_ms).await {
+                Ok(()) => {}
+                Err(error) if lock_wait_ended(&error) && !keep => {
+                    let position = between_commits(data, lock, OPEN, timeout_ms).await?;
+                    return position.map(|it| (it, String::new())).ok_or(error);
+                }
+                Err(error) => return Err(error),
+            }
             data.run(OPERATION, OPEN, timeout_ms).await?;
-            let executed = data
-                .cell(OPERATION, "SELECT @@global.gtid_executed", timeout_ms)
-                .await?
-                .unwrap_or_default();
+            let position = executed(data, timeout_ms).await?;
             if !keep {
                 lock.release(timeout_ms).await?;
             }
-            Ok((parse(data, &executed.replace('\n', ""))?, String::new()))
+            Ok((position, String::new()))
         }
     }
+}
+
+fn lock_wait_ended(error: &Error) -> bool {
+    matches!(error, Error::Refused { number, .. } if *number == LOCK_WAIT_TIMEOUT)
+}
+
+/// Opens the snapshot on `data` while a commit waits for a replica, which no read lock outlasts: a primary
+/// that has lost all of its replicas can be copied only so.
+///
+/// With `AFTER_SYNC` and `binlog_order_commits` the commit that waits holds the server's lock of commits, and
+/// whatever became visible before it has its GTID in `gtid_executed`. The snapshot therefore holds exactly
+/// that set when the set is the same before it and behind a look that finds such a commit. `None` when there
+/// is none, or when something was committed meanwhile.
+async fn between_commits(
+    data: &mut Link,
+    lock: &mut Lock,
+    open: &str,
+    timeout_ms: u64,
+) -> Result<Option<Position>, Error> {
+    let side = &mut lock.link;
+    if !commits_in_order(side, timeout_ms).await? {
+        return Ok(None);
+    }
+    let before = executed(side, timeout_ms).await?;
+    data.run("open a snapshot", open, timeout_ms).await?;
+    if commits_waiting(side, timeout_ms).await?.is_empty() {
+        return Ok(None);
+    }
+    let after = executed(side, timeout_ms).await?;
+    Ok((before == after).then_some(before))
+}
+
+async fn executed(link: &mut Link, timeout_ms: u64) -> Result<Position, Error> {
+    let sql = "SELECT @@global.gtid_executed";
+    let cell = link.cell("open a snapshot", sql, timeout_ms).await?;
+    parse(link, &cell.unwrap_or_default().replace('\n', ""))
 }
 
 /// The snapshot knows its place in the binary log, and of what was replicated before that log began

@@ -249,3 +249,53 @@ fn everything_arrives_on_mariadb_11() {
 fn everything_arrives_on_mysql() {
     everything_arrives(Release::MySql80);
 }
+
+/// A primary whose replicas are all gone: its commits wait, and a copy has to be made of it all the same.
+#[test]
+fn a_mysql_whose_commits_wait_is_copied() {
+    let Some(source) = Server::start(Release::MySqlNewer) else {
+        return;
+    };
+    let destination = Server::start(Release::MySqlNewer).expect("the same release");
+    let mut client = source.client();
+    client.run("CREATE DATABASE plain");
+    client.run("CREATE TABLE plain.accounts (id INT PRIMARY KEY, v INT)");
+    client.run("INSERT INTO plain.accounts VALUES (1, 10), (2, 20)");
+    client.run("SET GLOBAL rpl_semi_sync_master_timeout=3600000");
+    client.run("SET GLOBAL rpl_semi_sync_master_enabled=1");
+    let mut waits = source.client();
+    let writer = std::thread::spawn(move || waits.run("INSERT INTO plain.accounts VALUES (3, 30)"));
+    let mut queues = source.client();
+    let behind = std::thread::spawn(move || {
+        queues.run("UPDATE plain.accounts SET v = v + 1 WHERE id = 1");
+    });
+    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE \
+                   'Waiting for semi-sync ACK%'";
+    wait_until(PATIENCE, "a commit that waits", || {
+        client.value(waiting) == "1"
+    });
+
+    let copied = runtime().block_on(copy::copy(
+        &login(&source),
+        &login(&destination),
+        &Progress::default(),
+        MS,
+    ));
+    let position = copied.unwrap_or_else(|error| panic!("{error}"));
+    let rows = "SELECT GROUP_CONCAT(CONCAT(id, '=', v) ORDER BY id) FROM plain.accounts";
+    assert_eq!(destination.client().value(rows), "1=10,2=20");
+    assert!(!writer.is_finished() && !behind.is_finished());
+
+    // The copy follows, acknowledges, and gets what waited.
+    runtime().block_on(async {
+        let mut link = link(&destination).await;
+        engine::make_replica(&mut link, &login(&source), MS)
+            .await
+            .unwrap_or_else(|error| panic!("at {position}: {error}"));
+    });
+    writer.join().expect("committed");
+    behind.join().expect("committed");
+    wait_until(PATIENCE, "what waited", || {
+        destination.client().value(rows) == "1=11,2=20,3=30"
+    });
+}
