@@ -1,6 +1,15 @@
 //! One authenticated connection to one server.
+//!
+//! Job: send a command, read its reply, and keep what the server reported of the session; be ended from
+//! outside ([`cut`]).
+//!
+//! Invariants: a connection on which a reply was not read to its end is never used again.
+//!
+//! Must not know: who waits for a connection ([`crate::pool`]), what a session wants next.
 
+pub(crate) mod cut;
 mod reported;
+pub(crate) mod table;
 
 use std::io;
 use std::ops::Range;
@@ -22,14 +31,14 @@ use mysql_wire::status::Status;
 
 pub use reported::Reported;
 
-use crate::cut::Entry;
-use crate::defaults;
+use crate::connection::cut::Entry;
 use crate::login::Seen;
-use crate::pass::Pass;
+use crate::login::pass::Pass;
 use crate::prepared::Statements;
-use crate::residue::Placed;
-use crate::servers_own::ServersOwn;
 use crate::state::SessionState;
+use crate::state::defaults;
+use crate::state::residue::Placed;
+use crate::state::servers_own::ServersOwn;
 
 /// Receive room for replies to Heddle's own commands.
 const OWN_REPLY_BYTES: usize = 4096;

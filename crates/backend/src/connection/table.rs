@@ -6,8 +6,8 @@ use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::lease::Lease;
-use crate::residue::results;
+use crate::pool::lease::Lease;
+use crate::state::residue::results;
 
 /// A result set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

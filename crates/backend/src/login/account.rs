@@ -8,8 +8,8 @@
 use farm::error;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::introduction::refused;
-use crate::pass::{Pass, Profile, UserAtHost};
+use crate::login::introduction::refused;
+use crate::login::pass::{Pass, Profile, UserAtHost};
 
 /// Of a proxy user `CURRENT_USER()` is the account that it stands for.
 const WHO: &[u8] =

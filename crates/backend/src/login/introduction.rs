@@ -11,9 +11,9 @@ use farm::error;
 use proxy_wire::Version;
 
 use crate::connection::ConnectionError;
-use crate::pass::Profile;
+use crate::login::pass::Profile;
+use crate::login::terms::Terms;
 use crate::pool::Target;
-use crate::terms::Terms;
 
 /// Says where the profile's client is, before anything else is said.
 pub(crate) async fn send(

@@ -14,9 +14,9 @@ use mysql_wire::result::TextRow;
 
 use crate::connection::{Connection, ConnectionError, Owner, Told, last_row};
 use crate::prepared::Statements;
-use crate::role::{ROLE, spelled};
+use crate::state::role::{ROLE, spelled};
+use crate::state::tracking::{track_all, tracking_in};
 use crate::state::{Assignment, NAMES, READ_ONLY, SessionState, Tracked, classify};
-use crate::tracking::{track_all, tracking_in};
 
 /// What is asked after login: the character sets, whether the server takes writes, whether it gives
 /// GTIDs to all of them, the role, how long it waits for a silent client, whether the session may have

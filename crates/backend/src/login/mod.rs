@@ -8,6 +8,12 @@
 //!
 //! Source: MySQL internals, «Connection Phase»; «Caching SHA-2 Pluggable Authentication».
 
+pub(crate) mod account;
+pub(crate) mod introduction;
+pub(crate) mod login_state;
+pub(crate) mod pass;
+pub(crate) mod terms;
+
 use std::io;
 
 use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side, Trust};
@@ -24,10 +30,9 @@ use rsa::rand_core::RngCore;
 use zeroize::Zeroizing;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::introduction;
-use crate::pass::{Credential, Profile};
+use crate::login::pass::{Credential, Profile};
+use crate::login::terms::{Terms, key_to_meet, may_have_password};
 use crate::pool::Target;
-use crate::terms::{Terms, key_to_meet, may_have_password};
 
 /// What Heddle always asks of a server. The rest comes from the client's own flags.
 const WANTED: Capabilities = Capabilities::LONG_FLAG

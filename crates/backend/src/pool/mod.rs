@@ -3,6 +3,10 @@
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
 mod closing;
+pub(crate) mod lease;
+pub(crate) mod limits;
+pub(crate) mod line;
+pub(crate) mod openings;
 mod warm;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -15,19 +19,19 @@ use farm::{ServerId, ServerKey};
 use futures_channel::oneshot;
 use rustc_hash::FxHashMap;
 
-use crate::account;
+use crate::connection::cut::{Ends, cut_off};
 use crate::connection::{Connection, ConnectionError};
-use crate::cut::{Ends, cut_off};
-use crate::defaults::Defaults;
-use crate::lease::Lease;
-use crate::limits::Limits;
-use crate::line::Line;
+use crate::login::account;
+use crate::login::pass::{Pass, Passes, Profile};
+use crate::login::terms::Terms;
 use crate::login::{self, Seen};
-use crate::openings::Openings;
-use crate::pass::{Pass, Passes, Profile};
-use crate::servers_own::ServersOwn;
+use crate::pool::lease::Lease;
+use crate::pool::limits::Limits;
+use crate::pool::line::Line;
+use crate::pool::openings::Openings;
 use crate::state::SessionState;
-use crate::terms::Terms;
+use crate::state::defaults::Defaults;
+use crate::state::servers_own::ServersOwn;
 
 /// Where to connect to.
 #[derive(Clone, Debug)]

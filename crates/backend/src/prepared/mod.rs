@@ -5,6 +5,8 @@
 //! the least recently used ones are closed when another needs the place, but never one with an open
 //! cursor or with long data, which nobody could bring back.
 
+pub(crate) mod preparing;
+
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 

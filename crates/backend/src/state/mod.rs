@@ -5,6 +5,12 @@
 //! name that is absent has the value it had after login. Going from one state to another is a
 //! COM_INIT_DB and one SET statement.
 
+pub(crate) mod defaults;
+pub(crate) mod residue;
+pub(crate) mod role;
+pub(crate) mod servers_own;
+pub(crate) mod tracking;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
@@ -12,7 +18,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::role::ROLE;
+use crate::state::role::ROLE;
 
 /// The state of one session or of one connection. Shared and immutable: a change makes a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
