@@ -8,9 +8,9 @@ use farm::Engine;
 use mysql_async::Row;
 
 use crate::clone_plugin::ACCOUNT_PREFIX;
-use crate::definitions::{Difference, Drift};
 use crate::error::Error;
 use crate::link::{Link, text_at};
+use crate::schema::definitions::{Difference, Drift};
 
 /// What accounts of servers should be the same: not those of the servers themselves, nor that of a clone
 /// under way, which its donor alone has.

@@ -1,5 +1,16 @@
-//! The accounts of a server, as the data plane needs them to admit clients.
+//! The accounts of a server, as the data plane needs them to admit clients, and their privileges.
+//!
+//! Job: read accounts with all that proves them; compare and make them on servers that should have the same ones
+//! ([`grants`]); say which privileges Heddle's own account needs and has ([`needed`], [`own_privileges`]).
+//!
+//! Invariants: a password is never asked for, only what proves one.
+//!
+//! Must not know: clients, which account a client gets.
 
+pub(crate) mod global_rights;
+pub mod grants;
+pub mod needed;
+pub mod own_privileges;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -10,7 +21,6 @@ use farm::{Account, Accounts, Engine, PasswordLocking, TlsDemand};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::global_rights;
 use crate::link::{Link, bytes_at, text_at};
 use ways::{pam_asks, ways, ways_of_mysql};
 

@@ -1,8 +1,8 @@
 //! What the account of a link may do on its server, asked of the server itself.
 
+use crate::accounts::needed::{self, Feature, Held, Lack};
 use crate::error::Error;
 use crate::link::{Link, text_at};
-use crate::needed::{self, Feature, Held, Lack};
 
 const OPERATION: &str = "show the privileges of the account that Heddle uses";
 

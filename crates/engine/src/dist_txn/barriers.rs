@@ -20,7 +20,7 @@ use farm::Engine;
 use farm::dist_txn::GlobalId;
 
 use crate::binlog;
-use crate::branches::prepared;
+use crate::dist_txn::branches::prepared;
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
 

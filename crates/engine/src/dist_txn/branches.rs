@@ -19,8 +19,8 @@ use mysql_async::Row;
 
 use crate::binlog;
 use crate::error::Error;
-use crate::heartbeat::position;
 use crate::link::{Link, bytes_at, text_at};
+use crate::replication::heartbeat::position;
 
 /// XAER_NOTA: there is no such branch, or somebody else is at it.
 pub(crate) const NOT_THERE: u16 = 1397;

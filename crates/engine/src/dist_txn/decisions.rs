@@ -8,12 +8,12 @@
 //! says. Ages of rows are the server's word, too: no router's clock has a say in them.
 //!
 //! A client's own XA transaction over several groups writes its row by `heddle.hold`, before it is
-//! prepared, and passes no commit barrier there: it may stay so for long ([`crate::held`]). Whoever commits it
-//! holds the commit barrier meanwhile ([`crate::barriers::pass`]).
+//! prepared, and passes no commit barrier there: it may stay so for long ([`crate::dist_txn::held`]). Whoever commits it
+//! holds the commit barrier meanwhile ([`crate::dist_txn::barriers::pass`]).
 //!
 //! A transaction that writes on one group only, and reads on others, has such a row there: without
 //! branches, it says what became of a COMMIT whose answer was lost. `heddle.view`
-//! opens the view of one that is to see a snapshot over all groups ([`crate::barriers`]).
+//! opens the view of one that is to see a snapshot over all groups ([`crate::dist_txn::barriers`]).
 //!
 //! A row that says abort takes the place of one that says commit, by the primary key: [`bar`].
 

@@ -2,7 +2,7 @@
 //! client's transaction at the coordinator group carries the row that names the branches on the others.
 //!
 //! The row is written by the client's own transaction, just before its XA PREPARE
-//! ([`crate::decisions::hold`]), and so becomes a decision with its XA COMMIT, whoever sends that and
+//! ([`crate::dist_txn::decisions::hold`]), and so becomes a decision with its XA COMMIT, whoever sends that and
 //! wherever; with its XA ROLLBACK it is gone, and the branches are rolled back as those of any
 //! transaction that was never decided. While it is prepared, the row can be read as uncommitted data
 //! only, and whoever wants to bar the transaction would wait for its lock: it is *held*.
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use farm::Xid;
 use farm::dist_txn::{GlobalId, Verdict};
 
-use crate::branches::{Told, end_transaction};
-use crate::decisions::unless_missing;
+use crate::dist_txn::branches::{Told, end_transaction};
+use crate::dist_txn::decisions::unless_missing;
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
 

@@ -20,7 +20,7 @@ use mysql_async::binlog::BinlogVersion;
 use mysql_async::binlog::events::Event;
 
 use crate::binlog::{self, file_before_last};
-use crate::branches::NOT_THERE;
+use crate::dist_txn::branches::NOT_THERE;
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
 

@@ -1,4 +1,14 @@
 //! One administrative connection to one server.
+//!
+//! Job: log in, ask, and be told ([`Link`]); reach servers that want more than the driver can do ([`tunnel`]);
+//! notice a server's death ([`watch`]).
+//!
+//! Invariants: every question has a deadline in milliseconds; after a timeout the link is dropped.
+//!
+//! Must not know: what the statements mean, groups, roles.
+
+pub(crate) mod tunnel;
+pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -16,7 +26,7 @@ use mysql_wire::auth;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, cure_of_io};
-use crate::tunnel::{Asks, Ended, Tunnel};
+use crate::link::tunnel::{Asks, Ended, Tunnel};
 
 /// Rows of administrative answers are small; an account table of a large farm fits.
 const PACKET_BYTES_MAX: usize = 64 << 20;
@@ -172,7 +182,7 @@ pub struct Link {
     own: OwnId,
     /// SHA-256 of the public key that the server showed.
     key: Option<Fingerprint>,
-    /// What the server checks before each statement; see [`crate::term::act`].
+    /// What the server checks before each statement; see [`crate::replication::term::act`].
     guard: Option<Guard>,
 }
 

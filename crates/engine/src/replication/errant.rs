@@ -15,9 +15,9 @@ use mysql_async::binlog::{BinlogVersion, EventFlags, EventType};
 use mysql_async::prelude::Queryable;
 
 use crate::binlog::{sids, unreadable};
-use crate::divergence::Divergence;
 use crate::error::Error;
 use crate::link::{Link, Login};
+use crate::replication::divergence::Divergence;
 
 const OPERATION: &str = "give its errant transactions";
 

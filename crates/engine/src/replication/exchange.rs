@@ -12,10 +12,10 @@ use farm::Position;
 use mysql_async::Row;
 
 use crate::error::Error;
+use crate::link::watch::WATCHES;
 use crate::link::{Link, Login, text, text_at};
 use crate::probe::{Replica, Thread, is_on, replica};
 use crate::replication::{AcksSet, acks_sql, semi_sync_side};
-use crate::watch::WATCHES;
 
 /// A wait for a position looks again so often whether the applier still runs.
 const SLICE_MS: u64 = 200;

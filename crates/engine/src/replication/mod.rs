@@ -16,10 +16,15 @@ use enginesql::words;
 use farm::Engine;
 
 use crate::error::Error;
-use crate::exchange;
 use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
 
+pub(crate) mod divergence;
+pub mod errant;
+pub mod exchange;
+pub mod heartbeat;
+pub(crate) mod retirement;
+pub mod term;
 pub mod topology;
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.

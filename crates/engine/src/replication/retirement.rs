@@ -1,8 +1,8 @@
 //! How a server that must not write any more is brought to it.
 
 use crate::error::Error;
-use crate::exchange::{kill_clients, refuse_writes};
 use crate::link::Link;
+use crate::replication::exchange::{kill_clients, refuse_writes};
 use crate::replication::set_acks;
 
 /// Ends all clients' connections and makes the server read-only. Commits that wait there for a

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use enginesql::quoted;
 use sqltext::ticked;
 
+use crate::accounts::needed::Feature;
+use crate::accounts::own_privileges::demand;
 use crate::copy::{self, Program, Schema};
 use crate::error::Error;
 use crate::link::Link;
-use crate::needed::Feature;
-use crate::own_privileges::demand;
 
 /// ER_BAD_DB_ERROR
 const BAD_DATABASE: u16 = 1049;

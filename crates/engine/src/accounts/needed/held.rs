@@ -176,7 +176,7 @@ fn split<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::needed::Feature;
+    use crate::accounts::needed::Feature;
 
     fn need(scope: Scope, privilege: &'static str) -> Need {
         Need {

@@ -6,7 +6,7 @@
 //! Invariants: `docs/PRIVILEGES.md`, the statements and the checks are made of the same rows. A feature
 //! that is essential is needed by every farm.
 //!
-//! Must not know: how an account's privileges are read from a server ([`crate::own_privileges`]).
+//! Must not know: how an account's privileges are read from a server ([`crate::accounts::own_privileges`]).
 
 mod held;
 mod rows;
