@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::tls::TlsDemand;
+use crate::accounts::tls::TlsDemand;
 
 /// How an account proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,9 @@
 //!
 //! Whatever reads otherwise was made by somebody else and is left alone.
 
+pub mod outcome;
+pub mod xid;
+
 use std::fmt;
 
 use crate::server::ServerId;

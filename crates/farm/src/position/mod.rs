@@ -1,6 +1,15 @@
 //! GTID positions of both engines: what was executed or is promised, and which of two holds more.
+//!
+//! Job: sets of GTIDs and their order; the token that carries them between connections ([`token`]); how far each
+//! server has come ([`freshness`]).
+//!
+//! Invariants: positions of two engines are never compared; neither covers the other.
+//!
+//! Must not know: how a position is asked for, clocks.
 
+pub mod freshness;
 mod gtid_set;
+pub mod token;
 
 use std::collections::BTreeMap;
 use std::fmt;

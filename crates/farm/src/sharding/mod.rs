@@ -4,10 +4,13 @@
 //! that its database is assigned to; else, when its database has tables of a map, on that map's global
 //! group; else on the home group. Databases and tables are told apart by case, columns are not.
 
+pub mod relations;
+pub mod shard;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::shard::{ShardMap, ShardedTable};
+use crate::sharding::shard::{ShardMap, ShardedTable};
 
 /// What is declared of the tables of a farm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -411,7 +414,7 @@ impl Sharding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::{Bound, Key, KeyType, Shard, ShardKind};
+    use crate::sharding::shard::{Bound, Key, KeyType, Shard, ShardKind};
 
     fn farm() -> Sharding {
         let shard = |id: u32, group: &str, low: i128| Shard {
