@@ -10,7 +10,7 @@ use farm::dist_txn::farm_number;
 use session::{BarriersHeld, LetGo, Verified};
 use tokio::sync::oneshot;
 
-use crate::admin::{link, with_link};
+use crate::door::admin::{link, with_link};
 
 /// As the control plane has it.
 const HELD_MAX: Duration = Duration::from_millis(1000);

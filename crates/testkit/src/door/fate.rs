@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use ::farm::{Fate, LostWrite, TableRows};
 use engine::binlog::{auto_column, is_after, unsigned_value, written};
 
-use crate::admin::{link as link_to, with_link};
+use crate::door::admin::{link as link_to, with_link};
 
 /// Reads a server's log as the control plane does.
 ///

@@ -1,4 +1,19 @@
 //! An SQL door in this process, in front of real servers.
+//!
+//! Job: a [`Door`] with the farm that a test describes, servers that a test binary shares ([`stage`], [`staging`]), and
+//! what stands for the control plane where a test has none ([`admin`], [`barriers`], [`fate`]).
+//!
+//! Invariants: a door ends with its handle; shared servers end with the test's process.
+//!
+//! Must not know: `heddle up`, failover.
+
+pub mod admin;
+pub(crate) mod barriers;
+pub mod fate;
+pub mod rules;
+pub mod stage;
+pub mod staging;
+pub(crate) mod two;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,9 +34,9 @@ use session::{
     Sealed, Settings, Settled, Transport,
 };
 
-use crate::admin::{FARM_ID, decision_key, with_link};
 use crate::client::{Client, Failure, Login};
-use crate::server::Server;
+use crate::door::admin::{FARM_ID, decision_key, with_link};
+use crate::servers::server::Server;
 
 /// Long enough for what a test lets finish; a drain that takes longer hangs.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -488,7 +503,7 @@ impl Keeper for NoCommands {
 
     fn hold(&self, _limit_ms: u64, reply: BarriersHeld) {
         let snapshot = self.published.load_full();
-        std::thread::spawn(move || crate::barriers::hold(&snapshot, reply));
+        std::thread::spawn(move || crate::door::barriers::hold(&snapshot, reply));
     }
 }
 

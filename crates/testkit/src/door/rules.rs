@@ -7,7 +7,7 @@ use routing::rules::{Actions, Conditions, Rule, Rulebook, Rules, ServerName, Ser
 
 use crate::client::{Client, Reply};
 use crate::door::Door;
-use crate::stage::Stage;
+use crate::door::stage::Stage;
 
 /// A rule without a name, which [`publish`] gives it.
 pub fn rule(conditions: Conditions, actions: Actions) -> Rule {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use farm::dist_txn::farm_number;
 
-use crate::admin::{FARM_ID, decision_key, with_link};
+use crate::door::admin::{FARM_ID, decision_key, with_link};
 use crate::door::{Door, Tuning};
-use crate::server::{Release, Server};
+use crate::servers::server::{Release, Server};
 
 /// A primary and a server that plays its replica, shared by the tests that run at the same time.
 pub struct Stage {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use mysql_wire::command::Command;
 
 use crate::client::{Client, Login};
+use crate::door::stage::Stage;
 use crate::door::{Door, Tuning};
-use crate::server::{Release, Server};
-use crate::stage::Stage;
+use crate::servers::server::{Release, Server};
 use crate::wait_until;
 
 const SOON: Duration = Duration::from_secs(10);

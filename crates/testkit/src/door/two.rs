@@ -8,8 +8,8 @@ use routing::rules::Rulebook;
 
 use crate::client::Client;
 use crate::door::Door;
-use crate::server::Release;
-use crate::stage::Stage;
+use crate::door::stage::Stage;
+use crate::servers::server::Release;
 
 /// The groups' servers and their door.
 pub struct Two {

@@ -13,9 +13,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::client::{Client, Reply};
-use crate::keeper;
-use crate::ports::free_port;
-use crate::server::Release;
+use crate::servers::keeper;
+use crate::servers::ports::free_port;
+use crate::servers::server::Release;
 use crate::wait_until;
 
 /// Debian's galera-4.

@@ -13,9 +13,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::certificates::Pair;
-use crate::keeper;
-use crate::ports::free_port;
+use crate::servers::certificates::Pair;
+use crate::servers::keeper;
+use crate::servers::ports::free_port;
 use crate::wait::{holds_within, skip, wait_until};
 
 /// A loaded machine with two cores may need this long for a start that takes half a second alone.

@@ -13,11 +13,11 @@ use ::farm::Engine;
 use mysqld::{Binary, Error, Options};
 use tempfile::TempDir;
 
-use crate::bundle::{self, Artifact};
 use crate::client::Client;
-use crate::keeper;
-use crate::network::Host;
-use crate::ports::free_port;
+use crate::servers::bundle::{self, Artifact};
+use crate::servers::keeper;
+use crate::servers::network::Host;
+use crate::servers::ports::free_port;
 use crate::wait::wait_until;
 
 /// A loaded machine with two cores may need this long for a start that takes 0.3 s alone.
