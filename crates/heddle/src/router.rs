@@ -23,18 +23,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::configuration::Configuration;
+use crate::configuration::rules::{Source, received};
+use crate::configuration::stamp::Stamp;
 use crate::data_plane::{self, DataPlane, count};
+use crate::doors::fabric;
+use crate::doors::listeners::Listeners;
+use crate::doors::tls::{self, Files};
 use crate::doors::{self, Doors};
-use crate::fabric;
 use crate::failure::Failure;
-use crate::listeners::Listeners;
-use crate::outside::{self, FenceCommand};
-use crate::rules::{Source, received};
+use crate::host::outside::{self, FenceCommand};
 use crate::settings::Settings;
-use crate::stamp::Stamp;
-use crate::tls::{self, Files};
+use crate::store;
+use crate::store::state_dir;
 use crate::up::Tokens;
-use crate::{state_dir, store};
 
 /// A start waits so long for a farm that does not answer.
 pub const FARM_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -10,10 +10,10 @@ use channel::{ClientConfig, Trust};
 use door_http::client::Place;
 use serde_json::{Value, json};
 
+use crate::doors::tls::OWN_CERTIFICATE;
 use crate::failure::Failure;
 use crate::printing;
 use crate::router::runtime;
-use crate::tls::OWN_CERTIFICATE;
 
 /// A command may clone or catch up a server, which takes its time.
 const PATIENCE: Duration = Duration::from_secs(600);

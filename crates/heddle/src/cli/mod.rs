@@ -1,4 +1,17 @@
 //! The command line: `up`, `serve`, and a verb for every row of the command table.
+//!
+//! Job: read the words into an action ([`read`]); carry out those that need no router of their own: questions to a
+//! running one ([`ask`], [`mysqlfabric`]), stores ([`relocate`]), binlogs, GRANT statements.
+//!
+//! Invariants: a usage error is exit 2, every other error exit 1 with its cure.
+//!
+//! Must not know: the inside of a running router. It is asked over HTTP.
+
+pub(crate) mod ask;
+pub(crate) mod binlog;
+pub(crate) mod grants;
+pub(crate) mod mysqlfabric;
+pub(crate) mod relocate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +19,7 @@ use std::path::PathBuf;
 use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::ask::Question;
+use crate::cli::ask::Question;
 use crate::settings;
 
 /// What the program is asked to do.

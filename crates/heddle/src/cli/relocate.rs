@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::printing::say;
 use crate::router::runtime;
 use crate::settings::{self, Settings};
-use crate::state_dir;
 use crate::store;
+use crate::store::state_dir;
 
 /// Added to the revision of an export: the farm may have gone on for a while after it was made.
 const REVISIONS_SINCE: u64 = 1_000_000;

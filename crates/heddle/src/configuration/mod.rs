@@ -3,6 +3,9 @@
 //! The document goes before the router's files where both speak: its settings replace theirs, its rules
 //! are asked first, and a rule of the same name replaces theirs.
 
+pub(crate) mod rules;
+pub(crate) mod stamp;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::configuration::{Groups, Wrong};

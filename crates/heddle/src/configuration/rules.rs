@@ -9,8 +9,8 @@ use routing::rules::Rules;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::configuration::Configuration;
+use crate::configuration::stamp::{LOOK, Stamp};
 use crate::settings::{self, Settings};
-use crate::stamp::{LOOK, Stamp};
 
 /// Where rules stand.
 #[derive(Clone, Debug)]

@@ -1,6 +1,11 @@
 //! The doors of the data plane as one: SQL, and the key-value door where it is wanted. They share the
 //! cores and the count of clients, so they rest, resume and end together.
 
+pub(crate) mod fabric;
+pub(crate) mod listeners;
+pub(crate) mod rows;
+pub(crate) mod tls;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

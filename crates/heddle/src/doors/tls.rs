@@ -11,9 +11,9 @@ use control::LinkTls;
 use meta::private;
 use session::{ClientTls, Terms, Transport};
 
+use crate::configuration::stamp::{LOOK, Stamp};
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::stamp::{LOOK, Stamp};
 
 /// The pair that the router makes, in its state directory.
 pub const OWN_CERTIFICATE: &str = "tls-certificate.pem";

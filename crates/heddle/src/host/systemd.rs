@@ -8,8 +8,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use crate::doors::listeners::OWN;
 use crate::handover::line::send_with;
-use crate::listeners::OWN;
 
 /// The way to systemd, if there is one.
 #[derive(Debug, Default)]

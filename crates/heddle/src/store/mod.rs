@@ -3,6 +3,8 @@
 //! A router that shares a store remembers the id of its farm in `state_dir`, so that a wrong prefix
 //! or an etcd that lost its data is told instead of a new, empty farm being begun there.
 
+pub(crate) mod state_dir;
+
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
