@@ -7,16 +7,16 @@ use mysql_wire::result::ValueKind;
 use mysql_wire::statement::{BULK_UNIT_RESULTS, BulkExecute, BulkValue, Execute};
 use sqltext::{Slot, Source, Span};
 
-use super::bound;
 use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
 use crate::client::Client;
 use crate::client::end::End;
+use crate::place::bound;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
 /// The statement and its rows.
-pub(super) struct Bulk {
+pub(in crate::place) struct Bulk {
     text: Vec<u8>,
     /// Its marks, in order.
     marks: Vec<Span>,
@@ -53,7 +53,7 @@ impl Bulk {
 
 impl Session {
     /// Runs the client's bulk execution to its OK.
-    pub(super) async fn run_bulk(&mut self, id: u32) -> Result<(), End> {
+    pub(in crate::place) async fn run_bulk(&mut self, id: u32) -> Result<(), End> {
         let bulk = match read_bulk(&self.client, &self.variables, &self.prepared, id) {
             Ok(bulk) => bulk,
             Err(why) => return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
@@ -61,7 +61,11 @@ impl Session {
         self.in_steps(Work::Bulk(&bulk)).await
     }
 
-    pub(super) async fn write_bulk(&mut self, bulk: &Bulk, tally: &mut Tally) -> Step<String> {
+    pub(in crate::place) async fn write_bulk(
+        &mut self,
+        bulk: &Bulk,
+        tally: &mut Tally,
+    ) -> Step<String> {
         let insert = sqltext::insert(&bulk.text, &self.variables.mode);
         let row = insert.as_ref().and_then(|insert| match &insert.source {
             Source::Rows { rows, .. } if !insert.returns => match &rows[..] {

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use planner::{Answer, Changing, KeyPart, Target, To};
 use sqltext::{Insert, Source, Span, edited};
 
-use super::inner::{Heard, Sheet};
 use super::many::{BATCH_ROWS, Step, Stop, Tally};
+use crate::place::inner::{Heard, Sheet};
 use crate::place::run;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
@@ -23,7 +23,11 @@ type Alike<'s> = (Vec<Option<&'s [u8]>>, Vec<&'s Row>);
 
 impl Session {
     /// UPDATE and DELETE whose rows depend on others. True for a DELETE.
-    pub(super) async fn change_by_rows(&mut self, text: &[u8], tally: &mut Tally) -> Step<bool> {
+    pub(in crate::place) async fn change_by_rows(
+        &mut self,
+        text: &[u8],
+        tally: &mut Tally,
+    ) -> Step<bool> {
         let text = self.known(text.to_vec()).await?;
         let shares = self.variables.shares();
         let plan = run::planned(&self.core, &self.handle, &self.variables, &text, |text, asked| {
@@ -119,7 +123,7 @@ impl Session {
 
     /// An INSERT of rows with queries among their values: they are answered first, and stay true until
     /// the transaction ends.
-    pub(super) async fn insert_computed(
+    pub(in crate::place) async fn insert_computed(
         &mut self,
         text: &[u8],
         insert: &Insert,
@@ -187,7 +191,7 @@ impl Session {
 impl SessionVariables {
     /// What a statement only reads must stay as it is until the statement's transaction ends, as it does
     /// on one server that keeps a log by statements.
-    pub(super) fn shares(&self) -> bool {
+    pub(in crate::place) fn shares(&self) -> bool {
         !["transaction_isolation", "tx_isolation"]
             .iter()
             .filter_map(|name| self.state.variable(name))

@@ -11,12 +11,12 @@ use planner::place::Spot;
 use sqltext::{Change, Mode, Span, ticked};
 
 use super::bulk::Bulk;
-use super::inner::{Heard, Sheet};
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::dist_txn::{COMMIT, ROLLBACK};
 use crate::execution::exec::Job;
 use crate::per_core::Core;
+use crate::place::inner::{Heard, Sheet};
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
@@ -27,12 +27,12 @@ const UNDO: &[u8] = b"ROLLBACK TO SAVEPOINT `heddle.steps`";
 const RELEASE: &[u8] = b"RELEASE SAVEPOINT `heddle.steps`";
 
 /// Rows in one statement, and its bytes.
-pub(super) const BATCH_ROWS: usize = 500;
-pub(super) const BATCH_BYTES: usize = 512 * 1024;
+pub(in crate::place) const BATCH_ROWS: usize = 500;
+pub(in crate::place) const BATCH_BYTES: usize = 512 * 1024;
 
 /// What came of all of it.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(in crate::place) struct Tally {
     pub affected_rows: u64,
     /// The first id that was given.
     insert_id: u64,
@@ -45,7 +45,7 @@ pub(super) struct Tally {
 }
 
 /// Why it ends.
-pub(super) enum Stop {
+pub(in crate::place) enum Stop {
     End(End),
     Server(ServerRefusal),
     Refused(&'static str),
@@ -59,7 +59,7 @@ impl From<End> for Stop {
     }
 }
 
-pub(super) type Step<T> = Result<T, Stop>;
+pub(in crate::place) type Step<T> = Result<T, Stop>;
 
 impl Tally {
     /// What an INSERT of many rows says of itself.
@@ -81,14 +81,14 @@ impl Tally {
 
 /// What is done in several steps.
 #[derive(Clone, Copy)]
-pub(super) enum Work<'a> {
+pub(in crate::place) enum Work<'a> {
     Spot(&'a Spot, &'a [u8]),
     Bulk(&'a Bulk),
 }
 
 impl Session {
     /// Carries such a write out and answers the client.
-    pub(super) async fn write_rows(&mut self, spot: &Spot, job: Job) -> Result<(), End> {
+    pub(in crate::place) async fn write_rows(&mut self, spot: &Spot, job: Job) -> Result<(), End> {
         let Some(text) = self.text_of(job) else {
             let why = "the statement's parameters cannot be written out";
             return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
@@ -98,7 +98,7 @@ impl Session {
 
     /// Does all of it in the client's transaction or in one of its own, or nothing, and answers the
     /// client.
-    pub(super) async fn in_steps(&mut self, work: Work<'_>) -> Result<(), End> {
+    pub(in crate::place) async fn in_steps(&mut self, work: Work<'_>) -> Result<(), End> {
         let alone = is_free(self.variables.status);
         match self.steps(work, alone).await {
             Ok((tally, info)) => {
@@ -171,7 +171,11 @@ impl Session {
     }
 
     /// A write, whose counts are added.
-    pub(super) async fn write_inner(&mut self, text: &[u8], tally: &mut Tally) -> Step<()> {
+    pub(in crate::place) async fn write_inner(
+        &mut self,
+        text: &[u8],
+        tally: &mut Tally,
+    ) -> Step<()> {
         match self.inner(text).await? {
             Heard::Ok {
                 affected_rows,
@@ -194,7 +198,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn rows_inner(&mut self, text: &[u8]) -> Step<Sheet> {
+    pub(in crate::place) async fn rows_inner(&mut self, text: &[u8]) -> Step<Sheet> {
         match self.inner(text).await? {
             Heard::Rows(sheet) => Ok(sheet),
             Heard::Ok { .. } => Err(Stop::Refused("no rows came where some were expected")),
@@ -413,7 +417,7 @@ impl Session {
 }
 
 impl SessionVariables {
-    pub(super) fn written(
+    pub(in crate::place) fn written(
         &self,
         sheet: &Sheet,
         row: &[Option<Vec<u8>>],

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use sqltext::{Mode, Source};
 
-use super::Part;
+use crate::place::Part;
 
 /// The text with only these rows for each group; `None` for what is no INSERT of rows.
-pub(super) fn rows(text: &[u8], mode: &Mode, parts: &[(Arc<str>, Vec<u32>)]) -> Option<Vec<Part>> {
+pub(in crate::place) fn rows(
+    text: &[u8],
+    mode: &Mode,
+    parts: &[(Arc<str>, Vec<u32>)],
+) -> Option<Vec<Part>> {
     let insert = sqltext::insert(text, mode)?;
     let Source::Rows { rows, .. } = &insert.source else {
         return None;
@@ -32,7 +36,7 @@ pub(super) fn rows(text: &[u8], mode: &Mode, parts: &[(Arc<str>, Vec<u32>)]) -> 
 }
 
 /// The part of each row, in the order of the rows.
-pub(super) fn turns(parts: &[(Arc<str>, Vec<u32>)]) -> Vec<usize> {
+pub(in crate::place) fn turns(parts: &[(Arc<str>, Vec<u32>)]) -> Vec<usize> {
     let mut turns = Vec::new();
     for (at, (_, numbers)) in parts.iter().enumerate() {
         turns.extend(numbers.iter().map(|number| (*number, at)));

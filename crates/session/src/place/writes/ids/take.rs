@@ -8,7 +8,7 @@ use planner::place::{Goes, InsertPlan, Plan, Spot, Statement};
 
 use crate::introspection::operator::Ids;
 use crate::per_core::Core;
-use crate::place::ids::{BLOCK, Block, PASSED_MAX, of};
+use crate::place::writes::ids::{BLOCK, Block, PASSED_MAX, of};
 
 /// The greatest id that an INSERT brings along, where the farm must hear of it first: the ids
 /// that it gives out are to be greater.
