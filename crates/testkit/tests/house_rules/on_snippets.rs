@@ -289,8 +289,10 @@ fn rule_coupling() {
     let flat = |many: usize| -> Vec<Source> {
         (0..many).map(|at| file(&format!("{at}.rs"), "")).collect()
     };
-    assert!(broken(&flat(coupling::FILES_FLAT_MAX), &[]).is_empty());
-    assert_eq!(broken(&flat(coupling::FILES_FLAT_MAX + 1), &[]).len(), 1);
+    assert!(coupling::crowded(&flat(coupling::FILES_FLAT_MAX)).is_empty());
+    let found = coupling::crowded(&flat(coupling::FILES_FLAT_MAX + 1));
+    assert_eq!(found[0].path, "crates/farm/src");
+    assert_eq!(found.len(), 1);
 
     let circle = |many: usize| -> Vec<Source> {
         let next = |at: usize| (at + 1) % many;
@@ -348,6 +350,11 @@ fn rule_links() {
     let gone = format!("// {}\n// PAGE#gone\n", page("B"));
     assert_eq!(code(&gone), ["a.rs:1", "a.rs:2"]);
     assert_eq!(broken(&[("README.md", ""), ("A", text)]), ["docs/A:1"]);
+    // A file of Rust is named by the end of its path.
+    let source = ("crates/a/src/b/c.rs", "");
+    let named = "see `b/c.rs`, `c.rs`,\n`src/b/c.rs` (https://docs.rs/regex)\n`d/c.rs` `e.rs`\n";
+    let pages = [index, ("A", named), source];
+    assert_eq!(broken(&pages), ["docs/A:3", "docs/A:3"]);
 }
 
 #[test]
