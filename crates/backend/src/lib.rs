@@ -19,14 +19,15 @@ mod prepared;
 mod state;
 
 pub use connection::table::Table;
+pub use connection::target::Target;
 pub use connection::{Connection, ConnectionError, Owner, Reported, Told, ends_connection};
-pub use login::Seen;
 pub use login::pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
+pub use login::seen::Seen;
 pub use login::terms::Terms;
 pub use pool::lease::Lease;
 pub use pool::limits::Limits;
 pub use pool::openings::{ByRole, Openings, Tally};
-pub use pool::{Key, PoolError, Pools, Target, Usage};
+pub use pool::{Key, PoolError, Pools, Usage};
 pub use prepared::preparing::TOO_MANY_STATEMENTS;
 pub use prepared::{Known, Prepared, Text, Texts};
 pub use state::defaults::{Defaults, Global};

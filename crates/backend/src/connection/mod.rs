@@ -8,13 +8,14 @@
 //! Must not know: who waits for a connection ([`crate::pool`]), what a session wants next.
 
 pub(crate) mod cut;
+mod error;
 mod reported;
 pub(crate) mod table;
+pub(crate) mod target;
 
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 use channel::{Channel, Duplex};
@@ -29,11 +30,12 @@ use mysql_wire::reply::{ErrPacket, SessionChange, Shown};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
+pub use error::ConnectionError;
 pub use reported::Reported;
 
 use crate::connection::cut::Entry;
-use crate::login::Seen;
 use crate::login::pass::Pass;
+use crate::login::seen::Seen;
 use crate::prepared::Statements;
 use crate::state::SessionState;
 use crate::state::defaults;
@@ -42,64 +44,6 @@ use crate::state::servers_own::ServersOwn;
 
 /// Receive room for replies to Heddle's own commands.
 const OWN_REPLY_BYTES: usize = 4096;
-
-/// What went wrong on a connection.
-#[derive(Debug)]
-pub enum ConnectionError {
-    /// The server answered with an error packet; the connection itself is sound.
-    Refused {
-        number: u16,
-        sqlstate: [u8; 5],
-        message: Vec<u8>,
-    },
-    /// The server refused to set these variables as the session has them; the connection is sound.
-    Variables { names: Vec<Arc<str>> },
-    /// The server did not answer in time.
-    Timeout { operation: &'static str },
-    /// The connection broke.
-    Broken {
-        operation: &'static str,
-        source: io::Error,
-    },
-    /// The server said something that the protocol does not have here.
-    Protocol {
-        operation: &'static str,
-        source: Malformed,
-    },
-    /// TLS with the server cannot be had on the terms that are set.
-    Tls { source: io::Error },
-    /// The server wants a proof of identity that Heddle does not hold for this account.
-    Credential { plugin: String },
-    /// The server wants the password itself, and it is not known who answers there.
-    Untrusted { plugin: String },
-}
-
-impl std::fmt::Display for ConnectionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ConnectionError::Refused {
-                number, message, ..
-            } => {
-                write!(f, "error {number}: {}", String::from_utf8_lossy(message))
-            }
-            ConnectionError::Variables { names } => {
-                write!(f, "the server does not set {} so", names.join(", "))
-            }
-            ConnectionError::Timeout { operation } => write!(f, "{operation}: no answer in time"),
-            ConnectionError::Broken { operation, source } => write!(f, "{operation}: {source}"),
-            ConnectionError::Protocol { operation, source } => write!(f, "{operation}: {source}"),
-            ConnectionError::Tls { source } => write!(f, "TLS: {source}"),
-            ConnectionError::Credential { plugin } => {
-                write!(f, "login: no credential for the server's {plugin}")
-            }
-            ConnectionError::Untrusted { plugin } => {
-                write!(f, "login: {plugin} shows passwords to strangers")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ConnectionError {}
 
 /// Who used a connection last; what only the last user may rely on (diagnostics, LAST_INSERT_ID).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

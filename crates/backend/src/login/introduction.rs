@@ -11,9 +11,9 @@ use farm::error;
 use proxy_wire::Version;
 
 use crate::connection::ConnectionError;
+use crate::connection::target::Target;
 use crate::login::pass::Profile;
 use crate::login::terms::Terms;
-use crate::pool::Target;
 
 /// Says where the profile's client is, before anything else is said.
 pub(crate) async fn send(

@@ -12,12 +12,13 @@ pub(crate) mod account;
 pub(crate) mod introduction;
 pub(crate) mod login_state;
 pub(crate) mod pass;
+pub(crate) mod seen;
 pub(crate) mod terms;
 
 use std::io;
 
 use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side, Trust};
-use farm::{Engine, ServerKey};
+use farm::ServerKey;
 use mysql_wire::Malformed;
 use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
@@ -29,10 +30,11 @@ use rsa::pkcs8::DecodePublicKey;
 use rsa::rand_core::RngCore;
 use zeroize::Zeroizing;
 
+use crate::connection::target::Target;
 use crate::connection::{Connection, ConnectionError};
 use crate::login::pass::{Credential, Profile};
+use crate::login::seen::Seen;
 use crate::login::terms::{Terms, key_to_meet, may_have_password};
-use crate::pool::Target;
 
 /// What Heddle always asks of a server. The rest comes from the client's own flags.
 const WANTED: Capabilities = Capabilities::LONG_FLAG
@@ -202,32 +204,6 @@ fn attributes() -> Vec<u8> {
         handshake::put_attribute(&mut block, name.as_bytes(), value.as_bytes());
     }
     block
-}
-
-/// What a server said of itself when it greeted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// With the `5.5.5-` that MariaDB 10 puts in front.
-    pub version: Box<str>,
-    /// What the version says.
-    pub engine: Engine,
-    pub capabilities: Capabilities,
-    /// The server's default collation.
-    pub collation: u8,
-}
-
-impl Seen {
-    fn of(greeting: &Greeting<'_>) -> Seen {
-        Seen {
-            version: greeting.version.into(),
-            engine: match greeting.version.contains("MariaDB") {
-                true => Engine::MariaDb,
-                false => Engine::MySql,
-            },
-            capabilities: greeting.capabilities,
-            collation: greeting.collation,
-        }
-    }
 }
 
 /// Reads a server's greeting and goes away again.

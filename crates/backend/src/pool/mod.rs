@@ -3,6 +3,7 @@
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
 mod closing;
+mod cutting;
 pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod line;
@@ -15,16 +16,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::{ServerId, ServerKey};
+use farm::ServerId;
 use futures_channel::oneshot;
 use rustc_hash::FxHashMap;
 
-use crate::connection::cut::{Ends, cut_off};
+use crate::connection::cut::Ends;
+use crate::connection::target::Target;
 use crate::connection::{Connection, ConnectionError};
-use crate::login::account;
 use crate::login::pass::{Pass, Passes, Profile};
+use crate::login::seen::Seen;
 use crate::login::terms::Terms;
-use crate::login::{self, Seen};
+use crate::login::{self, account};
+use crate::pool::cutting::cut_off;
 use crate::pool::lease::Lease;
 use crate::pool::limits::Limits;
 use crate::pool::line::Line;
@@ -32,25 +35,6 @@ use crate::pool::openings::Openings;
 use crate::state::SessionState;
 use crate::state::defaults::Defaults;
 use crate::state::servers_own::ServersOwn;
-
-/// Where to connect to.
-#[derive(Clone, Debug)]
-pub struct Target {
-    pub server: ServerId,
-    pub host: Arc<str>,
-    pub port: u16,
-    /// The server's term when it was chosen: once Heddle has cut itself off, nobody comes through.
-    pub term: u32,
-    /// Connections become READ ONLY sessions.
-    pub read_only: bool,
-    /// The server is a Galera node that is read from: each read first waits for what the cluster has
-    /// committed.
-    pub causal: bool,
-    /// SHA-256 of the public key that the server is known by, where certificates are not verified.
-    pub key: Option<ServerKey>,
-    /// For a login, not for a statement: such openings are counted apart.
-    pub at_login: bool,
-}
 
 /// Connections of one pool are alike for every session of the same profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! What became of the connections that a core's pools opened, told apart as mysqlnd_ms counts them.
 
-use crate::pool::Target;
+use crate::connection::target::Target;
 
 /// How often something worked, and how often not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
