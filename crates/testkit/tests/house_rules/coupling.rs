@@ -1,6 +1,6 @@
 //! The rules on coupling: how many methods a type has, over how many files they are spread, how many
 //! fields a struct has, how many files lie flat in a folder, and how many files of a crate import each other
-//! in a circle.
+//! in a circle ([`circles`]).
 //!
 //! What is over its limit today stands in [`KNOWN`] with its number. It may shrink, and then the number here
 //! shrinks with it; it may not grow. No folder is over its limit, and none stands there.
@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::circles;
 use crate::rules::Violation;
 use crate::source::Source;
 
@@ -37,7 +38,8 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("methods", "session::Session", 263),
     ("files", "session::Core", 23),
     ("files", "session::Session", 67),
-    ("files in a circle", "backend", 15),
+    ("files in a circle", "planner", 19),
+    ("files in a circle", "session", 94),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {
@@ -50,9 +52,6 @@ static STRUCT: LazyLock<Regex> = LazyLock::new(|| {
 });
 static FIELD: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?m)^    (?:pub(?:\([a-z_: ]+\))? )?\w+:"));
-static PATH: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bcrate::([a-z_0-9]+(?:::[a-z_0-9]+)*)"));
-/// `use crate::{a::X, b}` and its like, whole.
-static IMPORT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?ms)^use (crate|super)::\{(.*?)\};"));
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a pattern of this file")
@@ -143,7 +142,7 @@ fn counts(sources: &[Source]) -> Vec<Count> {
         measure: "files in a circle",
         of: name.to_owned(),
         path: format!("crates/{name}"),
-        number: largest_circle(&files),
+        number: circles::largest(&files),
         max: CIRCLE_MAX,
     }));
     found
@@ -170,86 +169,11 @@ pub fn crowded(sources: &[Source]) -> Vec<Violation> {
 }
 
 /// The code without what is compiled for tests only.
-fn live(source: &Source) -> String {
+pub fn live(source: &Source) -> String {
     let lines = source.code.lines().enumerate();
     let live = lines.map(|(at, line)| match source.is_test_line(at + 1) {
         true => "",
         false => line,
     });
     live.collect::<Vec<_>>().join("\n") + "\n"
-}
-
-/// The module of a file within its crate, as `a::b`; empty for the root.
-fn module(path: &str) -> String {
-    let (_, inside) = path.split_once("/src/").unwrap_or_default();
-    let name = inside.trim_end_matches(".rs").trim_end_matches("/mod");
-    match name {
-        "lib" | "main" => String::new(),
-        _ => name.replace('/', "::"),
-    }
-}
-
-/// The number of files in the largest set of which each imports, by steps, each other one.
-fn largest_circle(files: &[&Source]) -> usize {
-    let modules: BTreeMap<String, usize> = files
-        .iter()
-        .enumerate()
-        .map(|(at, source)| (module(&source.path), at))
-        .filter(|(name, _)| !name.is_empty())
-        .collect();
-    let edges: Vec<BTreeSet<usize>> = files
-        .iter()
-        .map(|source| imports(source, &modules))
-        .collect();
-    let reached: Vec<BTreeSet<usize>> = (0..files.len()).map(|at| reach(at, &edges)).collect();
-    let circle = |at: usize| {
-        let others = reached[at].iter();
-        others
-            .filter(|&&other| reached[other].contains(&at))
-            .count()
-    };
-    (0..files.len()).map(circle).max().unwrap_or(0)
-}
-
-/// The files whose modules a file names.
-fn imports(source: &Source, modules: &BTreeMap<String, usize>) -> BTreeSet<usize> {
-    let code = live(source);
-    let own = module(&source.path);
-    let parent = own.rsplit_once("::").map_or("", |(parent, _)| parent);
-    let mut paths: Vec<String> = PATH
-        .captures_iter(&code)
-        .map(|path| path[1].to_owned())
-        .collect();
-    for list in IMPORT.captures_iter(&code) {
-        let root = if &list[1] == "crate" { "" } else { parent };
-        let names = list[2].split(',').map(|name| name.trim());
-        paths.extend(names.map(|name| match root {
-            "" => name.to_owned(),
-            root => format!("{root}::{name}"),
-        }));
-    }
-    let named = paths.iter().filter_map(|path| {
-        // The longest module that the path begins with.
-        let mut path = path.as_str();
-        loop {
-            if let Some(&at) = modules.get(path) {
-                return Some(at);
-            }
-            path = path.rsplit_once("::")?.0;
-        }
-    });
-    let me = modules.get(&own).copied();
-    named.filter(|&at| Some(at) != me).collect()
-}
-
-fn reach(from: usize, edges: &[BTreeSet<usize>]) -> BTreeSet<usize> {
-    let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
-    while let Some(at) = open.pop() {
-        for &next in &edges[at] {
-            if reached.insert(next) {
-                open.push(next);
-            }
-        }
-    }
-    reached
 }

@@ -1,5 +1,6 @@
 //! The house rules, as a test of the tree. `on_snippets` checks the rules themselves on small texts that break them.
 
+mod circles;
 mod counted;
 mod coupling;
 mod links;

@@ -2,7 +2,7 @@
 
 use crate::rules::Violation;
 use crate::source::Source;
-use crate::{counted, coupling, links, rules, settings, workspace};
+use crate::{circles, counted, coupling, links, rules, settings, workspace};
 
 const HEAD: &str = "//! A file.\n";
 
@@ -314,6 +314,48 @@ fn rule_coupling() {
             coupling::CIRCLE_MAX
         )]
     );
+}
+
+#[test]
+fn circles_are_found_in_every_form_of_import() {
+    let circle = |files: &[(&str, &str)]| {
+        let sources: Vec<_> = files
+            .iter()
+            .map(|(path, text)| Source::new(&format!("crates/farm/src/{path}"), text))
+            .collect();
+        circles::largest(&sources.iter().collect::<Vec<_>>())
+    };
+    let back = |text: &str| circle(&[("a/mod.rs", "use super::b::B;\n"), ("b.rs", text)]);
+    assert_eq!(back("use crate::{c::{C, D}, a::{self, A}};\n"), 2);
+    assert_eq!(back("use super::{\n    c,\n    a::A as Other,\n};\n"), 2);
+    assert_eq!(back("fn b() {\n    crate::a::c::run(1);\n}\n"), 2);
+    assert_eq!(back("fn b() {\n    use self::super::a;\n}\n"), 2);
+    // Not an import: another crate's module of that name, a macro's crate, a comment, what tests name.
+    assert_eq!(back("use other::a::A;\nfn b() {\n    a::run();\n}\n"), 0);
+    assert_eq!(back("// crate::a::A\nm!($crate::a::A);\n"), 0);
+    assert_eq!(
+        back("#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
+        0
+    );
+    // A module names what is inside it without a word in front.
+    let inside = [
+        ("a/mod.rs", "fn a() {\n    b::run();\n}\n"),
+        ("a/b.rs", "use super::A;\n"),
+    ];
+    assert_eq!(circle(&inside), 2);
+    // What a module passes on stands where it is defined.
+    let passed = |user: &'static str| {
+        let passes = "mod d;\npub use d::D as E;\npub(crate) use crate::c::C;\n";
+        let c = "use crate::a::b::B;\n";
+        circle(&[
+            ("lib.rs", passes),
+            ("a/b.rs", user),
+            ("c.rs", c),
+            ("d.rs", ""),
+        ])
+    };
+    assert_eq!(passed("use crate::{C, E};\n"), 2);
+    assert_eq!(passed("use crate::E;\n"), 0);
 }
 
 #[test]
