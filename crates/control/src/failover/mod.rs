@@ -265,7 +265,7 @@ impl Driver {
             && self.machine.is_active()
             && !self.machine.is_changing()
             && self.machine.primary().is_some_and(|it| it != *server)
-            && self.failover.context.leadership.right().is_some()
+            && self.failover.context.leadership.lead().is_some()
         {
             self.rejoin(*server);
         }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use engine::{Error, Link, watch};
 use tokio::sync::OwnedMutexGuard;
 
+use crate::leadership::lead::Lead;
+
 /// How often an idle connection is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
@@ -93,9 +95,9 @@ impl Links {
     }
 
     /// The same for a step that only the leader may take: the server checks that with each statement.
-    pub(crate) async fn lend_to_act(&self, id: u32) -> Result<Lent, Error> {
+    pub(crate) async fn lend_to_act(&self, lead: &Lead, id: u32) -> Result<Lent, Error> {
         let mut lent = self.lend(id).await?;
-        match self.act_by_right(&mut lent).await {
+        match self.act(lead, &mut lent).await {
             Ok(()) => Ok(lent),
             Err(error) => lent.keep(Err(error)),
         }

@@ -84,7 +84,7 @@ impl Probes {
             return true;
         };
         let may = || {
-            if self.context.leadership.right().is_none() {
+            if self.context.leadership.lead().is_none() {
                 return false;
             }
             let state = self.context.state();
