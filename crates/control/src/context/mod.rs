@@ -303,7 +303,7 @@ impl Context {
             (id, sight)
         });
         let sights: HashMap<u32, Sight> = sights.collect();
-        let wait_ms = self.settings().last_replica_wait_ms;
+        let wait_ms = self.settings().failover.last_replica_wait_ms;
         let acks = |group: &str| acks::shown(&state.records, &state.seen, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),

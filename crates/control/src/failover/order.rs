@@ -42,7 +42,7 @@ impl FailoverDrivers {
     ) -> Result<Answer, Failed> {
         self.context.pause(group);
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let patience = Duration::from_millis(self.context.settings().switchover_drain_ms);
+        let patience = Duration::from_millis(self.context.settings().failover.switchover_drain_ms);
         let mut link = self
             .links
             .lend_to_act(lead, server.0)

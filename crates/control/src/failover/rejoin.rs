@@ -97,7 +97,7 @@ impl FailoverDrivers {
                 .happened(event.of(&record.uuid, record.address()));
         }
         let outcome = self.rejoin.rejoin_server(lead, id).await?;
-        if outcome == Rejoined::Follows && self.context.settings().relaxed_replicas {
+        if outcome == Rejoined::Follows && self.context.settings().failover.relaxed_replicas {
             exchange::relax(&mut link, timeout_ms).await?;
         }
         Ok(outcome)

@@ -135,7 +135,7 @@ impl FailoverDrivers {
     }
 
     async fn confirm(&self, server: ServerId) -> Step {
-        let timeout_ms = self.context.settings().detection_timeout_ms;
+        let timeout_ms = self.context.settings().detection.detection_timeout_ms;
         let Some(place) = self.probes.place(server.0) else {
             return Err(said("it left the farm".to_owned()));
         };
@@ -165,7 +165,7 @@ impl FailoverDrivers {
             group: record.group.clone(),
         };
         let settings = self.context.settings();
-        let outside = settings.fence.fence(target);
+        let outside = settings.failover.fence.fence(target);
         let (outside, inside) = tokio::join!(outside, self.stop_writes(lead, &record));
         let (kind, detail, step) = match (outside, inside) {
             (Fenced::Surely, _) => (
@@ -200,7 +200,7 @@ impl FailoverDrivers {
         record: &ServerRecord,
     ) -> Result<u64, Error> {
         let login = self.links.login(record);
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
         self.links.act(lead, &mut link).await?;
         let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
@@ -268,7 +268,7 @@ impl FailoverDrivers {
     async fn prepare_primary(&self, lead: &Lead, group: &str, server: ServerId) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let wanted = self.links.wanted_ack_wait_ms(group);
-        let strict = self.context.settings().relaxed_replicas;
+        let strict = self.context.settings().failover.relaxed_replicas;
         if let Some(record) = self
             .context
             .record_of(server.0)
@@ -311,7 +311,7 @@ impl FailoverDrivers {
             return Err(said("it left the farm".to_owned()));
         };
         let login = self.links.replica_login(&leader);
-        let relaxed = self.context.settings().relaxed_replicas;
+        let relaxed = self.context.settings().failover.relaxed_replicas;
         let mut link = self
             .links
             .lend_to_act(lead, server.0)

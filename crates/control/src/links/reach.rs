@@ -85,7 +85,13 @@ impl Links {
     ) -> Result<Link, engine::Error> {
         match kept {
             Some(link) => Ok(link),
-            None => Link::open(&self.login(place), self.context.settings().probe_timeout_ms).await,
+            None => {
+                Link::open(
+                    &self.login(place),
+                    self.context.settings().observation.probe_timeout_ms,
+                )
+                .await
+            }
         }
     }
 
@@ -149,7 +155,7 @@ impl Links {
             let wanted = acks::wait_ms(
                 &state.records,
                 group,
-                self.context.settings().last_replica_wait_ms,
+                self.context.settings().failover.last_replica_wait_ms,
             );
             (primary.clone(), wanted)
         };
@@ -181,7 +187,7 @@ impl Links {
         acks::wait_ms(
             &self.context.state().records,
             group,
-            self.context.settings().last_replica_wait_ms,
+            self.context.settings().failover.last_replica_wait_ms,
         )
     }
 }

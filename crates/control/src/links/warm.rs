@@ -84,7 +84,12 @@ impl Links {
             if answered.elapsed() < FRESH {
                 return Ok(Lent { slot, link });
             }
-            match watch::touch(&mut link, self.context.settings().probe_timeout_ms).await {
+            match watch::touch(
+                &mut link,
+                self.context.settings().observation.probe_timeout_ms,
+            )
+            .await
+            {
                 Ok(_) => return Ok(Lent { slot, link }),
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(_) => {}
@@ -121,8 +126,11 @@ impl Links {
                         *kept = link.map(|link| (link, Instant::now()));
                     }
                     Some((mut link, _)) => {
-                        let answer =
-                            watch::touch(&mut link, self.context.settings().probe_timeout_ms).await;
+                        let answer = watch::touch(
+                            &mut link,
+                            self.context.settings().observation.probe_timeout_ms,
+                        )
+                        .await;
                         *kept = answer.is_ok().then(|| (link, Instant::now()));
                     }
                 }
@@ -142,7 +150,7 @@ impl Links {
             server: format!("with id {id}"),
             reason: "it left the farm".to_owned(),
         })?;
-        Link::open(&login, self.context.settings().probe_timeout_ms).await
+        Link::open(&login, self.context.settings().observation.probe_timeout_ms).await
     }
 }
 

@@ -219,7 +219,7 @@ impl Rejoin {
         record: ServerRecord,
         why: &str,
     ) -> Result<Rejoined, CommandError> {
-        if !self.context.settings().rejoin_by_clone {
+        if !self.context.settings().provision.rejoin_by_clone {
             return self.condemn(lead, id, record, why).await;
         }
         let address = record.address();
@@ -263,7 +263,7 @@ impl Rejoin {
         record: &ServerRecord,
         divergence: &Divergence,
     ) -> Result<PathBuf, CommandError> {
-        let dir = self.context.settings().errant_dir.clone();
+        let dir = self.context.settings().provision.errant_dir.clone();
         let unwritable = |error: std::io::Error| {
             CommandError::Refused(format!("cannot write to {}: {error}", dir.display()))
         };
@@ -291,7 +291,13 @@ impl Rejoin {
         };
         let text = path.with_extension("sql");
         let on_path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs = self.context.settings().tool_dirs.clone().into_iter();
+        let dirs = self
+            .context
+            .settings()
+            .provision
+            .tool_dirs
+            .clone()
+            .into_iter();
         for dir in dirs.chain(std::env::split_paths(&on_path)) {
             for tool in names.iter().map(|name| dir.join(name)) {
                 if tool.is_file() && runs(&tool, path, &text).await {

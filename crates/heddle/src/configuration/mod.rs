@@ -160,7 +160,7 @@ mod tests {
         all.apply(3, &document, &mut to).expect("it is right");
         let now = all.live.load().settings;
         assert_eq!((now.consistency.max_lag_ms, now.reads.hedge_ms), (5, 9));
-        assert_eq!(to.probe_failures, 4);
+        assert_eq!(to.observation.probe_failures, 4);
         let of = |name: &str| {
             let all = all.settings();
             let found = all.iter().find(|it| it.name == name).expect("a setting");
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(names(&all), ["both [\"a\"]", "own [\"c\"]"]);
         all.apply(4, "", &mut to).expect("empty is right");
         assert_eq!(all.live.load().settings.consistency.max_lag_ms, 7);
-        assert_eq!(to.probe_failures, 2);
+        assert_eq!(to.observation.probe_failures, 2);
         assert_eq!(names(&all), ["both [\"b\"]", "own [\"c\"]"]);
     }
 

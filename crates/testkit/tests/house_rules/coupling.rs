@@ -25,7 +25,6 @@ pub const CIRCLE_MAX: usize = 12;
 pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "backend::Connection", 30),
     ("fields", "catalog::MoveRecord", 25),
-    ("fields", "control::Settings", 41),
     ("fields", "machines::Change", 24),
     ("fields", "machines::Failover", 21),
     ("fields", "machines::Policy", 23),
