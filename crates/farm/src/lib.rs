@@ -16,6 +16,7 @@ pub mod dist_txn;
 pub mod error;
 pub mod kill;
 pub mod position;
+pub mod samples;
 pub mod server;
 pub mod sharding;
 pub mod snapshot;

@@ -36,27 +36,24 @@ pub struct Last {
     pub sequence: u64,
 }
 
-/// MariaDB's `domain-server-sequence`, with commas between.
+/// MariaDB's `domain-server-sequence`: the domain, and the transaction in it; `None` for anything else.
+pub fn parse_domain(text: &[u8]) -> Option<(u32, Last)> {
+    let mut numbers = text.split(|byte| *byte == b'-').map(number);
+    let domain = u32::try_from(numbers.next()??).ok()?;
+    let server_id = u32::try_from(numbers.next()??).ok()?;
+    let sequence = numbers.next()??;
+    let last = Last {
+        server_id,
+        sequence,
+    };
+    numbers.next().is_none().then_some((domain, last))
+}
+
+/// The same with commas between.
 fn parse_domains(text: &[u8]) -> Option<BTreeMap<u32, Last>> {
-    let mut domains = BTreeMap::new();
-    for part in text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-        if part.is_empty() {
-            continue;
-        }
-        let mut numbers = part.split(|byte| *byte == b'-').map(number);
-        let domain = u32::try_from(numbers.next()??).ok()?;
-        let server_id = u32::try_from(numbers.next()??).ok()?;
-        let sequence = numbers.next()??;
-        if numbers.next().is_some() {
-            return None;
-        }
-        let last = Last {
-            server_id,
-            sequence,
-        };
-        domains.insert(domain, last);
-    }
-    Some(domains)
+    let parts = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let named = parts.filter(|part| !part.is_empty());
+    named.map(parse_domain).collect()
 }
 
 /// A number in decimal digits.

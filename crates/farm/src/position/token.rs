@@ -156,46 +156,17 @@ fn on_timeline(group: &Group, timeline: u32, position: &Position) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Instant;
 
     use super::*;
-    use crate::server::{Engine, Health, Mode, Server, ServerId, Status};
+    use crate::samples;
+    use crate::server::{Engine, Status};
 
     fn farm(forks: &[&str]) -> Snapshot {
-        let server = Server {
-            id: ServerId(1),
-            uuid: "u".into(),
-            name: "s1".into(),
-            group: "g@1".into(),
-            host: "h".into(),
-            port: 1,
-            status: Status::Primary,
-            mode: Mode::ReadWrite,
-            weight: 1.0,
-            engine: Engine::MariaDb,
-            version: "10.11.6-MariaDB".into(),
-            health: Health::unknown(),
-            term: 0,
-            key: None,
-            fresh: Default::default(),
-        };
         let fork = |text: &&str| Position::parse(Engine::MariaDb, text).expect("a position");
-        let group = Group {
-            name: "g@1".into(),
-            number: 0,
-            description: String::new(),
-            kind: Default::default(),
-            active: true,
-            paused: false,
-            forks: forks.iter().map(fork).collect(),
-            acks: Default::default(),
-            servers: vec![Arc::new(server)],
-        };
-        Snapshot {
-            groups: vec![Arc::new(group)],
-            ..Snapshot::empty("farm-1", Instant::now())
-        }
+        let mut group = samples::group("g@1", vec![samples::server(1, "g@1", Status::Primary)]);
+        group.forks = forks.iter().map(fork).collect();
+        samples::snapshot("farm-1", Instant::now(), vec![group])
     }
 
     #[test]

@@ -414,31 +414,12 @@ impl Sharding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sharding::shard::{Bound, Key, KeyType, Shard, ShardKind};
+    use crate::samples::{range_map, sharded};
 
     fn farm() -> Sharding {
-        let shard = |id: u32, group: &str, low: i128| Shard {
-            id,
-            group: group.into(),
-            bound: Bound::Lower(Key::Int(low)),
-            enabled: true,
-        };
-        let map = ShardMap {
-            id: 7,
-            kind: ShardKind::Range,
-            global_group: "g1".into(),
-            shards: vec![shard(1, "g2", 0), shard(2, "g1", 100)],
-            slots: Vec::new(),
-        };
-        let mut sharding = Sharding::new(1, vec![map]);
-        let orders = ShardedTable {
-            database: "shop".into(),
-            table: "orders".into(),
-            column: "customer_id".into(),
-            key: KeyType::Integer,
-            map: 7,
-        };
-        sharding.declare("shop", "orders", Placement::Sharded(orders));
+        let mut sharding = Sharding::new(1, vec![range_map(7, &[("g2", 0), ("g1", 100)])]);
+        let orders = sharded("shop", "orders", "customer_id", 7);
+        sharding.declare("shop", "orders", orders);
         sharding.declare("shop", "products", Placement::Global { map: 7 });
         sharding.assign("logs", "g3".into());
         sharding

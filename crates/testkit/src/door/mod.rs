@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use ::farm::dist_txn::{Branch, GlobalId, Place, RouterLife, Verdict};
 use ::farm::{
-    Account, Accounts, AuthPlugin, Fate, Group, Health, LostWrite, Mode, Published, ServerId,
-    Snapshot, Status,
+    Account, Accounts, AuthPlugin, Fate, Group, LostWrite, Mode, Published, ServerId, Snapshot,
+    Status, samples,
 };
 use mysql_wire::auth;
 use reactor::Io;
@@ -170,19 +170,9 @@ impl Door {
         tune(&mut tuning);
         let members = servers.iter().enumerate().map(|(i, server)| {
             let weight = tuning.weights.get(i).copied().unwrap_or(1.0);
-            Arc::new(member(i, server, weight))
+            member(i, server, weight)
         });
-        let group = Group {
-            name: "g1".into(),
-            number: 0,
-            description: String::new(),
-            kind: Default::default(),
-            active: true,
-            paused: false,
-            forks: Vec::new(),
-            acks: Default::default(),
-            servers: members.collect(),
-        };
+        let group = samples::group("g1", members.collect());
         let root = Account {
             admin: true,
             ..account("root", "localhost", "")
@@ -423,31 +413,19 @@ impl Drop for Door {
 }
 
 fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
-    let (status, mode) = match index {
-        0 => (Status::Primary, Mode::ReadWrite),
-        _ => (Status::Replica, Mode::ReadOnly),
+    let status = match index {
+        0 => Status::Primary,
+        _ => Status::Replica,
     };
     ::farm::Server {
-        id: ServerId(index as u32 + 1),
         uuid: format!("uuid-{index}").into(),
         name: format!("server-{index}").into(),
-        group: "g1".into(),
         host: "127.0.0.1".into(),
         port: server.address().port(),
-        status,
-        mode,
         weight,
         engine: server.engine(),
         version: server.version().into(),
-        health: Health {
-            alive: true,
-            read_only: index > 0,
-            error: String::new(),
-            ..Health::unknown()
-        },
-        term: 0,
-        key: None,
-        fresh: Default::default(),
+        ..samples::server(index as u32 + 1, "g1", status)
     }
 }
 
