@@ -12,44 +12,28 @@
 //!
 //! Must not know: which server a statement should go to, what a client is, the state store.
 
-mod account;
 mod connection;
-mod cut;
-mod defaults;
-mod introduction;
-mod lease;
-mod limits;
-mod line;
 mod login;
-mod login_state;
-mod openings;
-mod pass;
 mod pool;
 mod prepared;
-mod preparing;
-mod residue;
-mod role;
-mod servers_own;
 mod state;
-mod table;
-mod terms;
-mod tracking;
 
+pub use connection::table::Table;
+pub use connection::target::Target;
 pub use connection::{Connection, ConnectionError, Owner, Reported, Told, ends_connection};
-pub use defaults::{Defaults, Global};
-pub use lease::Lease;
-pub use limits::Limits;
-pub use login::Seen;
-pub use openings::{ByRole, Openings, Tally};
-pub use pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
-pub use pool::{Key, PoolError, Pools, Target, Usage};
+pub use login::pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
+pub use login::seen::Seen;
+pub use login::terms::Terms;
+pub use pool::lease::Lease;
+pub use pool::limits::Limits;
+pub use pool::openings::{ByRole, Openings, Tally};
+pub use pool::{Key, PoolError, Pools, Usage};
+pub use prepared::preparing::TOO_MANY_STATEMENTS;
 pub use prepared::{Known, Prepared, Text, Texts};
-pub use preparing::TOO_MANY_STATEMENTS;
-pub use residue::{
+pub use state::defaults::{Defaults, Global};
+pub use state::residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
     text_expression,
 };
-pub use role::{NO_ROLE, ROLE};
+pub use state::role::{NO_ROLE, ROLE};
 pub use state::{SessionState, TRACKING, Tracked, classify};
-pub use table::Table;
-pub use terms::Terms;

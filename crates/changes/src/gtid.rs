@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use farm::position::parse_domain;
 use farm::{Engine, Last, Position};
 use uuid::Uuid;
 
@@ -56,13 +57,12 @@ impl Gtid {
             let source = source.to_owned();
             return Some(Gtid::MySql { source, number });
         }
-        let mut numbers = text.split('-');
-        let gtid = Gtid::MariaDb {
-            domain: numbers.next()?.parse().ok()?,
-            server_id: numbers.next()?.parse().ok()?,
-            sequence: numbers.next()?.parse().ok()?,
-        };
-        numbers.next().is_none().then_some(gtid)
+        let (domain, last) = parse_domain(text.as_bytes())?;
+        Some(Gtid::MariaDb {
+            domain,
+            server_id: last.server_id,
+            sequence: last.sequence,
+        })
     }
 
     /// True when a server with this position has executed the transaction.

@@ -141,47 +141,17 @@ impl fmt::Display for Token {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Instant;
 
-    use farm::{Group, Health, Mode, Server, ServerId, Status};
+    use farm::{Status, samples};
 
     use super::*;
 
     fn farm(forks: &[&str]) -> Snapshot {
-        let server = Server {
-            id: ServerId(1),
-            uuid: "u".into(),
-            name: "s".into(),
-            group: "g".into(),
-            host: "h".into(),
-            port: 1,
-            status: Status::Primary,
-            mode: Mode::ReadWrite,
-            weight: 1.0,
-            engine: Engine::MariaDb,
-            version: "10.11.6-MariaDB".into(),
-            health: Health::unknown(),
-            term: 0,
-            key: None,
-            fresh: Default::default(),
-        };
         let fork = |text: &&str| Position::parse(Engine::MariaDb, text).expect("a position");
-        let group = Group {
-            name: "g".into(),
-            number: 0,
-            description: String::new(),
-            kind: Default::default(),
-            active: true,
-            paused: false,
-            forks: forks.iter().map(fork).collect(),
-            acks: Default::default(),
-            servers: vec![Arc::new(server)],
-        };
-        Snapshot {
-            groups: vec![Arc::new(group)],
-            ..Snapshot::empty("f", Instant::now())
-        }
+        let mut group = samples::group("g", vec![samples::server(1, "g", Status::Primary)]);
+        group.forks = forks.iter().map(fork).collect();
+        samples::snapshot("f", Instant::now(), vec![group])
     }
 
     fn token(from: Option<&str>, open: Option<(&str, u32)>) -> Token {

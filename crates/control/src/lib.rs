@@ -46,6 +46,9 @@ pub use provision::backup::{Backup, BackupOrder, NoBackup};
 pub use provision::rejoin::Rejoined;
 pub use runtime::{Control, Counters};
 pub use sessions::{NoSessions, SessionInfo, Sessions};
-pub use settings::{Credentials, Membership, Node, Settings};
+pub use settings::{
+    Credentials, DetectionSettings, FailoverSettings, Membership, Node, ObservationSettings,
+    PeerSettings, ProvisionSettings, Settings, TxnRecoverySettings,
+};
 pub use txn_recovery::DistTxns;
 pub use txn_recovery::sequence::WantedIds;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::Table;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::Placement;
-use farm::{Engine, Group, GroupKind, Health, Mode, Server, ServerId, Sharding, Snapshot, Status};
+use farm::{Engine, Group, Server, Sharding, Snapshot, Status, samples};
 use serde_json::json;
 
 use crate::answer::{Answer, Done, Set};
@@ -23,73 +21,31 @@ use crate::xml::response;
 
 const UUID: &str = "5ca1ab1e-a007-feed-f00d-cab3fe13249e";
 
-fn server(id: u32, group: &str, status: Status, mode: Mode) -> Arc<Server> {
-    Arc::new(Server {
-        id: ServerId(id),
-        uuid: format!("0000000{id}-0000-0000-0000-000000000000").into(),
-        name: format!("s{id}").into(),
-        group: group.into(),
-        host: "10.0.0.1".into(),
-        port: 3300 + u16::try_from(id).expect("a few servers"),
-        status,
-        mode,
-        weight: 1.0,
-        engine: Engine::MySql,
-        version: "8.0.45".into(),
-        key: None,
-        health: Health {
-            alive: true,
-            ..Health::unknown()
-        },
-        term: 0,
-        fresh: Default::default(),
-    })
+fn server(id: u32, group: &str, status: Status) -> Server {
+    let mut server = samples::server(id, group, status);
+    (server.engine, server.version) = (Engine::MySql, "8.0.45".into());
+    server
 }
 
-fn group(name: &str, servers: Vec<Arc<Server>>) -> Arc<Group> {
-    Arc::new(Group {
-        name: name.into(),
-        number: 0,
-        kind: GroupKind::Replication,
-        description: format!("the group {name}"),
-        active: true,
-        paused: false,
-        forks: Vec::new(),
-        acks: Default::default(),
-        servers,
-    })
+fn group(name: &str, servers: Vec<Server>) -> Group {
+    let mut group = samples::group(name, servers);
+    group.description = format!("the group {name}");
+    group
 }
 
 /// Two groups, of which g2 has a shard from 1 on, with the table d.t.
 fn snapshot() -> Snapshot {
-    let primary = |id, group| server(id, group, Status::Primary, Mode::ReadWrite);
-    let replica = |id, group| server(id, group, Status::Replica, Mode::ReadOnly);
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::Range,
-        global_group: "g1".into(),
-        shards: vec![Shard {
-            id: 1,
-            group: "g2".into(),
-            bound: Bound::Lower(Key::Int(1)),
-            enabled: true,
-        }],
-        slots: Vec::new(),
-    };
-    let mut sharding = Sharding::new(1, vec![map]);
-    let table = ShardedTable {
-        database: "d".into(),
-        table: "t".into(),
-        column: "id".into(),
-        key: KeyType::Integer,
-        map: 1,
-    };
-    sharding.declare("d", "t", Placement::Sharded(table));
-    let mut snapshot = Snapshot::empty(UUID, Instant::now());
-    snapshot.groups = vec![
-        group("g1", vec![primary(1, "g1")]),
-        group("g2", vec![primary(2, "g2"), replica(3, "g2")]),
+    let mut sharding = Sharding::new(1, vec![samples::range_map(1, &[("g2", 1)])]);
+    sharding.declare("d", "t", samples::sharded("d", "t", "id", 1));
+    let replicated = vec![
+        server(2, "g2", Status::Primary),
+        server(3, "g2", Status::Replica),
     ];
+    let groups = vec![
+        group("g1", vec![server(1, "g1", Status::Primary)]),
+        group("g2", replicated),
+    ];
+    let mut snapshot = samples::snapshot(UUID, Instant::now(), groups);
     snapshot.sharding = Some(Arc::new(sharding));
     snapshot
 }

@@ -10,41 +10,36 @@
 //!
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
-pub mod access;
-pub mod account;
-pub mod client_scope;
+mod accounts;
 pub mod container;
 pub mod dist_txn;
 pub mod error;
-pub mod freshness;
 pub mod kill;
-pub mod outcome;
-pub mod permits;
 pub mod position;
-pub mod relations;
+pub mod samples;
 pub mod server;
-pub mod shard;
 pub mod sharding;
 pub mod snapshot;
-pub mod tls;
-pub mod token;
 pub mod turnover;
-pub mod xid;
 
-pub use access::Access;
-pub use account::{Account, Accounts, AuthPlugin, GlobalRights, PasswordLocking};
-pub use client_scope::ClientScope;
+pub use accounts::account;
+pub use position::{freshness, token};
+pub use sharding::{relations, shard};
+
+pub use accounts::access::Access;
+pub use accounts::account::{Account, Accounts, AuthPlugin, GlobalRights, PasswordLocking};
+pub use accounts::client_scope::ClientScope;
+pub use accounts::permits::Permits;
+pub use accounts::tls::{TlsDemand, TlsFacts};
 pub use container::{Container, Containers, Policies, Policy};
+pub use dist_txn::outcome::{Fate, LostWrite, TableRows};
+pub use dist_txn::xid::Xid;
 pub use error::ClientError;
-pub use freshness::{Freshness, Interest};
 pub use kill::{Kill, Killed, Victim};
-pub use outcome::{Fate, LostWrite, TableRows};
-pub use permits::Permits;
+pub use position::freshness::{Freshness, Interest};
+pub use position::token::{Token, TokenError};
 pub use position::{Last, Position};
 pub use server::{Engine, Health, Mode, Server, ServerId, ServerKey, Status};
 pub use sharding::Sharding;
 pub use snapshot::{Acks, Group, GroupKind, Published, Snapshot};
-pub use tls::{TlsDemand, TlsFacts};
-pub use token::{Token, TokenError};
 pub use turnover::Turnover;
-pub use xid::Xid;

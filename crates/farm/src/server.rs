@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::freshness::Freshness;
+use crate::position::freshness::Freshness;
 
 /// Names a server for as long as the farm lives; assigned once by the state store, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

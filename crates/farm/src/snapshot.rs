@@ -6,10 +6,10 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use crate::account::Accounts;
+use crate::accounts::account::Accounts;
 use crate::container::Containers;
-use crate::freshness::{Interest, Known};
 use crate::position::Position;
+use crate::position::freshness::{Interest, Known};
 use crate::server::{Server, ServerId, Status};
 use crate::sharding::Sharding;
 use crate::turnover::Turnover;

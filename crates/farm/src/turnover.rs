@@ -100,58 +100,20 @@ fn standings(snapshot: &Snapshot) -> impl Iterator<Item = (ServerId, Status)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Instant;
 
     use super::*;
-    use crate::server::{Engine, Health, Mode};
-    use crate::snapshot::Group;
+    use crate::samples;
 
     /// A group whose servers have these standings, and live or not.
     fn farm(servers: &[(Status, bool)]) -> Snapshot {
-        let server = |(at, &(status, alive)): (usize, &(Status, bool))| {
-            let mode = match status {
-                Status::Primary => Mode::ReadWrite,
-                _ => Mode::ReadOnly,
-            };
-            let health = Health {
-                alive,
-                read_only: false,
-                ..Health::unknown()
-            };
-            Arc::new(Server {
-                id: ServerId(u32::try_from(at).expect("few")),
-                uuid: "".into(),
-                name: "".into(),
-                group: "g1".into(),
-                host: "h".into(),
-                port: 1,
-                status,
-                mode,
-                weight: 1.0,
-                engine: Engine::MariaDb,
-                version: "".into(),
-                health,
-                term: 0,
-                key: None,
-                fresh: Default::default(),
-            })
+        let server = |(id, &(status, alive))| {
+            let mut server = samples::server(id, "g1", status);
+            (server.health.alive, server.health.read_only) = (alive, false);
+            server
         };
-        let group = Group {
-            name: "g1".into(),
-            number: 0,
-            description: String::new(),
-            kind: Default::default(),
-            active: true,
-            paused: false,
-            forks: Vec::new(),
-            acks: Default::default(),
-            servers: servers.iter().enumerate().map(server).collect(),
-        };
-        Snapshot {
-            groups: vec![Arc::new(group)],
-            ..Snapshot::empty("f", Instant::now())
-        }
+        let servers = (0..).zip(servers).map(server).collect();
+        samples::snapshot("f", Instant::now(), vec![samples::group("g1", servers)])
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use farm::{Engine, Position};
+use fastrand::Rng;
 
 /// Every transaction of a set: the source, its tag, its number.
 type Model = BTreeSet<(usize, &'static str, u64)>;
@@ -18,47 +19,33 @@ const UUIDS: [&str; 3] = [
 const TAGS: [&str; 4] = ["", "a", "a_long_tag_of_thirty_two_bytes__", "_9"];
 const NUMBERS: u64 = 40;
 
-/// Numbers that a seed repeats (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        let at = self.below(all.len() as u64);
-        all[usize::try_from(at).expect("small")]
-    }
+fn of<T: Copy>(random: &mut Rng, all: &[T]) -> T {
+    all[random.usize(..all.len())]
 }
 
 /// A set in one of the ways in which it can be written, and what it holds.
-fn made_up(dice: &mut Dice) -> (String, Model) {
+fn made_up(random: &mut Rng) -> (String, Model) {
     let (mut text, mut model) = (String::new(), Model::new());
-    for _ in 0..dice.below(5) {
-        let source = dice.of(&[0, 1, 2]);
+    for _ in 0..random.u64(..5) {
+        let source = of(random, &[0, 1, 2]);
         let mut tag = "";
-        text.push_str(dice.of(&["", " ", "\n"]));
+        text.push_str(of(random, &["", " ", "\n"]));
         text.push_str(UUIDS[source]);
-        for _ in 0..=dice.below(5) {
+        for _ in 0..=random.u64(..5) {
             text.push(':');
-            if dice.below(3) == 0 {
-                tag = dice.of(&TAGS[1..]);
-                match dice.below(2) {
+            if random.u64(..3) == 0 {
+                tag = of(random, &TAGS[1..]);
+                match random.u64(..2) {
                     0 => text.push_str(tag),
                     _ => text.push_str(&tag.to_uppercase()),
                 }
                 continue;
             }
-            let from = dice.below(NUMBERS) + 1;
-            let to = from + dice.below(6);
+            let from = random.u64(..NUMBERS) + 1;
+            let to = from + random.u64(..6);
             match from == to {
                 true => text.push_str(&from.to_string()),
-                false => text.push_str(&format!("{from}{}{to}", dice.of(&["-", " - "]))),
+                false => text.push_str(&format!("{from}{}{to}", of(random, &["-", " - "]))),
             }
             model.extend((from..=to).map(|number| (source, tag, number)));
         }
@@ -97,9 +84,9 @@ fn holds(position: &Position, model: &Model) {
 #[test]
 fn sets_hold_what_they_should_and_nothing_else() {
     for seed in 0..4_000 {
-        let mut dice = Dice(seed);
-        let (text, mine) = made_up(&mut dice);
-        let (other_text, theirs) = made_up(&mut dice);
+        let mut random = Rng::with_seed(seed);
+        let (text, mine) = made_up(&mut random);
+        let (other_text, theirs) = made_up(&mut random);
         let (one, other) = (read(&text), read(&other_text));
         holds(&one, &mine);
         assert_eq!(
@@ -118,7 +105,7 @@ fn sets_hold_what_they_should_and_nothing_else() {
         let everything = &mine | &theirs;
         holds(&all, &everything);
         // What grows by the way holds what it must, and nothing that neither it nor the server has.
-        let (executed_text, executed) = made_up(&mut dice);
+        let (executed_text, executed) = made_up(&mut random);
         let mut grown = Position::empty(Engine::MySql);
         for transaction in everything.iter().step_by(2) {
             let transaction = spelt_out(&Model::from([*transaction]));

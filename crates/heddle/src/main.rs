@@ -9,33 +9,18 @@
 //!
 //! Must not know: protocols, statements, how servers replicate. Those are the crates below.
 
-mod ask;
-mod binlog;
 mod cli;
 mod configuration;
 mod data_plane;
 mod doors;
-mod fabric;
 mod failure;
-mod grants;
 mod handover;
-mod listeners;
-mod logging;
-mod machine;
-mod mysqlfabric;
-mod outside;
+mod host;
 mod printing;
-mod relocate;
 mod router;
-mod rows;
-mod rules;
 mod serve;
 mod settings;
-mod stamp;
-mod state_dir;
 mod store;
-mod systemd;
-mod tls;
 mod up;
 
 use std::process::ExitCode;
@@ -47,12 +32,12 @@ fn main() -> ExitCode {
     let outcome = match cli::read() {
         Action::Up(options) => on_control_thread(|| up::run(options)),
         Action::Serve(options) => on_control_thread(|| serve::run(options)),
-        Action::Import(flags) => relocate::import(&flags),
-        Action::Move(flags) => relocate::relocate(&flags),
-        Action::Grants(flags) => grants::run(&flags),
-        Action::Binlog(flags) => binlog::run(&flags),
-        Action::Fabric(words) => mysqlfabric::run(&words),
-        Action::Ask(question) => ask::run(&question),
+        Action::Import(flags) => cli::relocate::import(&flags),
+        Action::Move(flags) => cli::relocate::relocate(&flags),
+        Action::Grants(flags) => cli::grants::run(&flags),
+        Action::Binlog(flags) => cli::binlog::run(&flags),
+        Action::Fabric(words) => cli::mysqlfabric::run(&words),
+        Action::Ask(question) => cli::ask::run(&question),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,18 +23,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::configuration::Configuration;
+use crate::configuration::rules::{Source, received};
+use crate::configuration::stamp::Stamp;
 use crate::data_plane::{self, DataPlane, count};
+use crate::doors::fabric;
+use crate::doors::listeners::Listeners;
+use crate::doors::tls::{self, Files};
 use crate::doors::{self, Doors};
-use crate::fabric;
 use crate::failure::Failure;
-use crate::listeners::Listeners;
-use crate::outside::{self, FenceCommand};
-use crate::rules::{Source, received};
+use crate::host::outside::{self, FenceCommand};
 use crate::settings::Settings;
-use crate::stamp::Stamp;
-use crate::tls::{self, Files};
+use crate::store;
+use crate::store::state_dir;
 use crate::up::Tokens;
-use crate::{state_dir, store};
 
 /// A start waits so long for a farm that does not answer.
 pub const FARM_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -111,7 +112,7 @@ impl Router {
         told.documents = Arc::clone(&configuration) as Arc<dyn control::Documents>;
         let (listener, events) = outside::queue();
         told.listener = Some(Arc::new(listener));
-        told.peers = Arc::new(door_http::HttpPeers);
+        told.peers.transport = Arc::new(door_http::HttpPeers);
         reach_servers(&settings, means, &mut told);
         told.membership = store::membership(&settings)?;
         if let Some(membership) = &mut told.membership {
@@ -441,11 +442,11 @@ pub struct Means {
 }
 
 fn reach_servers(settings: &Settings, means: Option<Means>, told: &mut control::Settings) {
-    told.fences = means.is_some() || !settings.fence_command.is_empty();
-    told.fence = fence_command(settings);
+    told.failover.fences = means.is_some() || !settings.fence_command.is_empty();
+    told.failover.fence = fence_command(settings);
     if let Some(Means { fence, backup }) = means {
-        told.fence = fence;
-        told.backup = backup;
+        told.failover.fence = fence;
+        told.provision.backup = backup;
     }
 }
 
@@ -466,10 +467,10 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     };
     let mut told = control::Settings::new(credentials);
     let errant = settings.errant_dir.0.clone();
-    told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join(ERRANT));
-    told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
-    told.proxy = settings.proxy_protocol_servers.0;
-    told.relaxed_replicas = settings.relaxed_replicas.0;
+    told.provision.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join(ERRANT));
+    told.provision.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
+    told.observation.proxy = settings.proxy_protocol_servers.0;
+    told.failover.relaxed_replicas = settings.relaxed_replicas.0;
     told.rules = Arc::clone(rules);
     told.nodes = fabric::nodes(settings);
     tell_control(settings, &mut told);
@@ -479,32 +480,39 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
 /// Tells the control plane what may change while it runs.
 pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    told.probe_interval_ms = settings.probe_interval_ms;
-    told.peer_timeout_ms = settings.peer_timeout_ms;
-    told.peers_in_clear = settings.peers_in_clear.0;
-    told.client_exchange_ms = settings.client_exchange_ms;
-    told.probe_timeout_ms = settings.probe_timeout_ms;
-    told.heartbeat_interval_ms = settings.heartbeat_interval_ms;
-    told.position_interval_ms = settings.position_interval_ms;
-    told.probe_failures = small(settings.probe_failures);
-    told.accounts_interval_ms = settings.accounts_interval_ms;
-    told.last_replica_wait_ms = settings.last_replica_wait_ms;
     told.step_timeout_ms = settings.step_timeout_ms;
-    told.rejoin_by_clone = settings.rejoin_by_clone.0;
-    told.clone_mib_per_s_max = settings.clone_mib_per_s_max;
-    told.detections = small(settings.detections);
-    told.detection_interval_ms = settings.detection_interval_ms;
-    told.detection_timeout_ms = settings.detection_timeout_ms;
-    told.write_timeout_ms = settings.write_timeout_ms;
-    told.crossing_interval_ms = settings.crossing_interval_ms;
-    told.crossing_grace_ms = settings.crossing_grace_ms;
-    told.decisions_kept_ms = settings.decisions_kept_ms;
-    told.failover_interval_ms = settings.failover_interval_ms;
-    told.lossy_promotion_after_ms = settings.lossy_promotion_after_ms;
-    told.notifications = small(settings.notifications);
-    told.notification_clients = small(settings.notification_clients);
-    told.notification_interval_ms = settings.notification_interval_ms;
-    told.switchover_drain_ms = settings.switchover_drain_ms;
+    let observation = &mut told.observation;
+    observation.probe_interval_ms = settings.probe_interval_ms;
+    observation.probe_timeout_ms = settings.probe_timeout_ms;
+    observation.probe_failures = small(settings.probe_failures);
+    observation.heartbeat_interval_ms = settings.heartbeat_interval_ms;
+    observation.position_interval_ms = settings.position_interval_ms;
+    observation.accounts_interval_ms = settings.accounts_interval_ms;
+    told.detection = control::DetectionSettings {
+        detections: small(settings.detections),
+        detection_interval_ms: settings.detection_interval_ms,
+        detection_timeout_ms: settings.detection_timeout_ms,
+    };
+    let failover = &mut told.failover;
+    failover.last_replica_wait_ms = settings.last_replica_wait_ms;
+    failover.switchover_drain_ms = settings.switchover_drain_ms;
+    failover.failover_interval_ms = settings.failover_interval_ms;
+    failover.lossy_promotion_after_ms = settings.lossy_promotion_after_ms;
+    failover.write_timeout_ms = settings.write_timeout_ms;
+    failover.notifications = small(settings.notifications);
+    failover.notification_clients = small(settings.notification_clients);
+    failover.notification_interval_ms = settings.notification_interval_ms;
+    told.provision.rejoin_by_clone = settings.rejoin_by_clone.0;
+    told.provision.clone_mib_per_s_max = settings.clone_mib_per_s_max;
+    told.txn_recovery = control::TxnRecoverySettings {
+        crossing_interval_ms: settings.crossing_interval_ms,
+        crossing_grace_ms: settings.crossing_grace_ms,
+        decisions_kept_ms: settings.decisions_kept_ms,
+    };
+    let peers = &mut told.peers;
+    peers.peer_timeout_ms = settings.peer_timeout_ms;
+    peers.peers_in_clear = settings.peers_in_clear.0;
+    peers.client_exchange_ms = settings.client_exchange_ms;
 }
 
 /// The control plane's runtime.

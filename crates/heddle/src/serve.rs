@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::cli;
+use crate::configuration::rules::Source;
+use crate::doors::listeners::{Listeners, addresses_are_free};
 use crate::failure::Failure;
 use crate::handover::life::{Life, Program};
 use crate::handover::take::Predecessor;
-use crate::listeners::{Listeners, addresses_are_free};
-use crate::logging;
+use crate::host::logging;
+use crate::host::systemd::Systemd;
 use crate::printing::say;
 use crate::router::{Router, Signals, runtime};
-use crate::rules::Source;
 use crate::settings::{self, Settings};
-use crate::state_dir;
 use crate::store;
-use crate::systemd::Systemd;
+use crate::store::state_dir;
 use crate::up::Tokens;
 
 /// Serves until a signal ends it; with `--check`, only says whether the file is right.

@@ -385,7 +385,7 @@ impl World {
 }
 
 fn play(seed: u64, planted: Option<Planted>) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let mut world = World::new(&mut dice, planted);
     let first = match dice.one_in(6) {
         true => commit::Event::Rollback,

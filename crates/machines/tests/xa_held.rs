@@ -201,7 +201,7 @@ impl World {
 }
 
 fn play(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let mut world = World::new(&mut dice);
     let wish = match dice.one_in(3) {
         true => Verdict::Abort,

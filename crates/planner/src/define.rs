@@ -379,36 +379,17 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
-    use farm::sharding::Placement;
+    use farm::samples;
     use sqltext::Dialect;
 
     use super::*;
 
     fn farm() -> Sharding {
-        let shard = |id: u32, group: &str| Shard {
-            id,
-            group: group.into(),
-            bound: Bound::Lower(Key::Int(i128::from(id) * 100)),
-            enabled: true,
-        };
-        let map = ShardMap {
-            id: 1,
-            kind: ShardKind::Range,
-            global_group: "g1".into(),
-            shards: vec![shard(1, "g3"), shard(2, "g2")],
-            slots: Vec::new(),
-        };
+        let map = samples::range_map(1, &[("g3", 100), ("g2", 200)]);
         let mut sharding = Sharding::new(1, vec![map]);
         sharding.name(1, "shop");
-        let orders = ShardedTable {
-            database: "shop".into(),
-            table: "orders".into(),
-            column: "customer_id".into(),
-            key: KeyType::Integer,
-            map: 1,
-        };
-        sharding.declare("shop", "orders", Placement::Sharded(orders));
+        let orders = samples::sharded("shop", "orders", "customer_id", 1);
+        sharding.declare("shop", "orders", orders);
         sharding.assign("logs", "g4".into());
         sharding
     }

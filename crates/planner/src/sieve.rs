@@ -261,34 +261,15 @@ fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
+    use farm::samples;
     use farm::sharding::{Moving, Placement};
     use sqltext::Dialect;
 
     fn shown(text: &str) -> String {
-        let shard = |id: u32, group: &str, low: i128| Shard {
-            id,
-            group: group.into(),
-            bound: Bound::Lower(Key::Int(low)),
-            enabled: true,
-        };
-        let map = ShardMap {
-            id: 7,
-            kind: ShardKind::Range,
-            global_group: "g1".into(),
-            shards: vec![shard(1, "g1", 0), shard(2, "g2", 100)],
-            slots: Vec::new(),
-        };
+        let map = samples::range_map(7, &[("g1", 0), ("g2", 100)]);
         let mut sharding = Sharding::new(1, vec![map]);
         for (name, column) in [("orders", "k"), ("items", "k"), ("a_view", "")] {
-            let table = ShardedTable {
-                database: "shop".into(),
-                table: name.into(),
-                column: column.into(),
-                key: KeyType::Integer,
-                map: 7,
-            };
-            sharding.declare("shop", name, Placement::Sharded(table));
+            sharding.declare("shop", name, samples::sharded("shop", name, column, 7));
         }
         sharding.declare("shop", "names", Placement::Global { map: 7 });
         sharding.moving(Moving {

@@ -184,13 +184,8 @@ mod tests {
     #[test]
     fn the_wheel_agrees_with_a_list() {
         for seed in 1..=50u64 {
-            let mut state = seed << 32 | 0x9e37_79b9;
-            let mut random = move |below: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % below
-            };
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut random = |below: u64| random.u64(..below);
             let mut wheel = Timers::new();
             let mut list: Vec<(u64, u32, TimerId)> = Vec::new();
             let (mut now, mut number) = (random(1 << 20), 0u32);

@@ -3,10 +3,9 @@
 //! The farm has a primary `p` (id 1) and two replicas `a` and `b` (2 and 3). Moments are
 //! microseconds; positions are MariaDB's in one domain, written as their sequence numbers.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use farm::{Engine, Group, GroupKind, Health, Mode, Position, Server, ServerId, Snapshot, Status};
+use farm::{Engine, GroupKind, Mode, Position, Server, ServerId, Snapshot, Status, samples};
 use routing::rules::{ServerName, Servers};
 use routing::{
     Balance, LastRead, Level, Near, Need, Plan, Preferences, Reason, Slowness, Standing, Strategy,
@@ -23,37 +22,16 @@ fn at(sequence: u64) -> Position {
 }
 
 fn server(id: ServerId) -> Server {
-    let primary = id == P;
-    Server {
-        id,
-        uuid: format!("u{}", id.0).into(),
-        name: ["p", "a", "b"][id.0 as usize - 1].into(),
-        group: "g".into(),
-        host: format!("10.0.{}.1", id.0).into(),
-        port: 3306,
-        status: if primary {
-            Status::Primary
-        } else {
-            Status::Replica
-        },
-        mode: if primary {
-            Mode::ReadWrite
-        } else {
-            Mode::ReadOnly
-        },
-        weight: 1.0,
-        engine: Engine::MariaDb,
-        version: "10.11.6-MariaDB".into(),
-        key: None,
-        health: Health {
-            alive: true,
-            read_only: !primary,
-            sql_running: (!primary).then_some(true),
-            ..Health::unknown()
-        },
-        term: 0,
-        fresh: Default::default(),
-    }
+    let status = match id == P {
+        true => Status::Primary,
+        false => Status::Replica,
+    };
+    let mut server = samples::server(id.0, "g", status);
+    server.name = ["p", "a", "b"][id.0 as usize - 1].into();
+    server.host = format!("10.0.{}.1", id.0).into();
+    server.port = 3306;
+    server.health.sql_running = (id != P).then_some(true);
+    server
 }
 
 /// The farm, and who is to plan for it.
@@ -112,20 +90,9 @@ impl Scene {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let group = Group {
-            name: "g".into(),
-            number: 0,
-            description: String::new(),
-            kind: self.kind,
-            active: true,
-            paused: false,
-            forks: Vec::new(),
-            acks: Default::default(),
-            servers: self.servers.iter().cloned().map(Arc::new).collect(),
-        };
-        let mut snapshot = Snapshot::empty("f", Instant::now());
-        snapshot.groups = vec![Arc::new(group)];
-        snapshot
+        let mut group = samples::group("g", self.servers.clone());
+        group.kind = self.kind;
+        samples::snapshot("f", Instant::now(), vec![group])
     }
 
     fn plan(&mut self, read: bool, hint: Option<MsHint>, standing: &Standing<'_>) -> Plan {

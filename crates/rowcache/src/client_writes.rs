@@ -423,7 +423,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use farm::{Engine, Health, Mode, Server, ServerId, Status};
+    use farm::{Engine, Status, samples};
 
     fn at(text: &str) -> Position {
         Position::parse(Engine::MySql, text).expect("a position")
@@ -434,39 +434,14 @@ mod tests {
 
     fn farm(forks: &[&str]) -> Snapshot {
         let server = |id, status| {
-            Arc::new(Server {
-                id: ServerId(id),
-                uuid: "u".into(),
-                name: "s".into(),
-                group: "g".into(),
-                host: "h".into(),
-                port: 1,
-                status,
-                mode: Mode::ReadWrite,
-                weight: 1.0,
-                engine: Engine::MySql,
-                version: "8.0.36".into(),
-                health: Health::unknown(),
-                term: 0,
-                key: None,
-                fresh: Default::default(),
-            })
+            let mut server = samples::server(id, "g", status);
+            server.engine = Engine::MySql;
+            server
         };
-        let group = Group {
-            name: "g".into(),
-            number: 0,
-            description: String::new(),
-            kind: Default::default(),
-            active: true,
-            paused: false,
-            forks: forks.iter().map(|text| at(text)).collect(),
-            acks: Default::default(),
-            servers: vec![server(1, Status::Primary), server(2, Status::Faulty)],
-        };
-        Snapshot {
-            groups: vec![Arc::new(group)],
-            ..Snapshot::empty("farm-1", Instant::now())
-        }
+        let servers = vec![server(1, Status::Primary), server(2, Status::Faulty)];
+        let mut group = samples::group("g", servers);
+        group.forks = forks.iter().map(|text| at(text)).collect();
+        samples::snapshot("farm-1", Instant::now(), vec![group])
     }
 
     #[test]

@@ -12,72 +12,47 @@
 //! Must not know: connections, servers, the farm, which server a statement goes to. A text that it
 //! does not understand is forwarded all the same, so there are no errors here.
 
-mod assignment;
-mod byte;
-mod change;
 mod classify;
-mod clause;
 mod comment;
-mod diagnostic;
-mod digest;
-mod facts;
-mod functions;
-mod hint;
-mod identity;
-mod insert;
-mod keyed;
-mod keyword;
-mod kill;
-mod listing;
-mod load;
-mod mode;
-mod normal;
-mod piece;
-mod point;
-mod quote;
-mod rewrite;
+mod dml;
+mod introspection;
+mod lexer;
 mod scan;
+mod session_state;
 mod shape;
-mod show;
-mod slot;
-mod statement;
-mod table;
-mod tie;
-mod token;
-mod user_variable;
-mod word;
-mod xa;
 
-pub use assignment::{Assignment, Assignments, Scope, assignments};
-pub use change::{Change, change};
+pub use classify::facts::Facts;
+pub use classify::functions::{FunctionTraits, is_quiet, traits_of};
+pub use classify::tie::{Tie, tie};
 pub use classify::{Class, Verb};
-pub use clause::{Clauses, Limit, clauses};
+pub use comment::hint::{HINT_KEYS, HINTS_MAX, Hints, MsHint, Pair, leading_comments};
 pub use comment::{Origin, SOURCE_TAG_BYTES_MAX};
-pub use diagnostic::{ShowDiagnostics, show_diagnostics};
-pub use digest::{Digest, NotADigest};
-pub use facts::Facts;
-pub use functions::{FunctionTraits, is_quiet, traits_of};
-pub use hint::{HINT_KEYS, HINTS_MAX, Hints, MsHint, Pair, leading_comments};
-pub use identity::identify;
-pub use insert::{Insert, Row, Source, insert};
-pub use keyed::Keyed;
-pub use kill::{Kill, Victim, kill, processlist};
-pub use listing::{Listing, listings, with_listings};
-pub use load::{Load, Target, load};
-pub use mode::{Dialect, Mode, Multibyte};
-pub use normal::{may_hold_secret, normalise};
-pub use piece::{Piece, PieceKind, pieces};
-pub use point::{Point, PointKey, is_written_so, point};
-pub use quote::{Edit, edited, put_string, spliced, ticked};
-pub use rewrite::{Ask, replace};
+pub use dml::change::{Change, change};
+pub use dml::clause::{Clauses, Limit, clauses};
+pub use dml::insert::{Insert, Row, Source, insert};
+pub use dml::load::{Load, Target, load};
+pub use dml::point::{Point, PointKey, is_written_so, point};
+pub use dml::table::{TableName, read_tables, tables};
+pub use introspection::diagnostic::{ShowDiagnostics, show_diagnostics};
+pub use introspection::identity::identify;
+pub use introspection::kill::{Kill, Victim, kill, processlist};
+pub use introspection::listing::{Listing, listings, with_listings};
+pub use introspection::rewrite::{Ask, replace};
+pub use introspection::show::{ShowFilter, ShowValues, flushes_status, show_values};
+pub use lexer::mode::{Dialect, Mode, Multibyte};
+pub use lexer::piece::{Piece, PieceKind, pieces};
+pub use lexer::quote::{Edit, edited, put_string, spliced, ticked};
 pub use scan::{Scan, Span};
-pub use show::{ShowFilter, ShowValues, flushes_status, show_values};
-pub use slot::{Slot, slots};
-pub use table::{TableName, read_tables, tables};
-pub use tie::{Tie, tie};
-pub use user_variable::{Literal, UserVariable, UserVariables, literal, user_variables, written};
-pub use word::{
+pub use session_state::assignment::{Assignment, Assignments, Scope, assignments};
+pub use session_state::user_variable::{
+    Literal, UserVariable, UserVariables, literal, user_variables, written,
+};
+pub use session_state::word::{
     Characteristics, Isolation, heddle_rest, heddle_words, statements, transaction, unquote,
     use_database,
 };
-pub use xa::{Xa, XaName, XaWay, xa};
+pub use session_state::xa::{Xa, XaName, XaWay, xa};
+pub use shape::digest::{Digest, NotADigest};
+pub use shape::keyed::Keyed;
+pub use shape::normal::{may_hold_secret, normalise};
+pub use shape::slot::{Slot, slots};

@@ -1,12 +1,12 @@
 //! The one pass over a text that answers everything the hot path asks.
 
+use crate::classify::facts::Facts;
+use crate::classify::statement::Statement;
 use crate::classify::{Class, Verb};
-use crate::facts::Facts;
-use crate::hint::Hints;
-use crate::mode::Mode;
+use crate::comment::hint::Hints;
+use crate::lexer::mode::Mode;
+use crate::lexer::token::{Kind, Lexer, Past, Token, Visitor};
 use crate::shape::{Folder, Frame, Hash};
-use crate::statement::Statement;
-use crate::token::{Kind, Lexer, Past, Token, Visitor};
 
 /// A part of a text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,8 +1,8 @@
 //! Tests of the scan: properties that hold for all texts.
 
 use super::*;
-use crate::mode::{Dialect, Multibyte};
-use crate::normal::normalise;
+use crate::lexer::mode::{Dialect, Multibyte};
+use crate::shape::normal::normalise;
 
 const MARIADB: Mode = Mode::new(Dialect::MariaDb, 101_106);
 

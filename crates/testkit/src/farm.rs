@@ -14,10 +14,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::keeper;
-use crate::network::Host;
-use crate::ports::free_port;
-use crate::server::Release;
+use crate::servers::keeper;
+use crate::servers::network::Host;
+use crate::servers::ports::free_port;
+use crate::servers::server::Release;
 use crate::wait_until;
 
 /// From the start to the ready line, on a loaded machine and with a data directory to initialise.

@@ -16,40 +16,27 @@
 //! Where a server cannot be had (no package, no network), tests are skipped with a line that says
 //! why; `HEDDLE_TEST_NO_SKIP=1` makes that a failure.
 
-pub mod admin;
 pub mod bank;
-mod barriers;
-pub mod bundle;
-pub mod certificates;
 pub mod client;
-pub mod cluster;
 pub mod coherence;
-pub mod disguise;
 pub mod door;
-pub mod etcd;
 pub mod failover;
 pub mod farm;
-pub mod fate;
 pub mod history;
-mod keeper;
 pub mod linear;
-pub mod network;
-pub mod ports;
-pub mod proxy;
 pub mod raw;
 pub mod router;
-pub mod rules;
-pub mod server;
-pub mod stage;
-pub mod staging;
-mod two;
+mod servers;
 mod wait;
+
+pub use door::{admin, fate, rules, stage, staging};
+pub use servers::{certificates, cluster, disguise, etcd, network, ports, proxy, server};
 
 pub use client::Client;
 pub use door::Door;
-pub use etcd::Etcd;
+pub use door::stage::Stage;
+pub use door::two::Two;
 pub use farm::Farm;
-pub use server::{Release, Server};
-pub use stage::Stage;
-pub use two::Two;
+pub use servers::etcd::Etcd;
+pub use servers::server::{Release, Server};
 pub use wait::{holds_within, skip, wait_until, wait_until_listed};

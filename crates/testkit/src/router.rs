@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::farm::heddle;
-use crate::ports::free_port;
+use crate::servers::ports::free_port;
 use crate::wait_until;
 
 /// From the start to the ready line.

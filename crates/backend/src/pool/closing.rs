@@ -4,7 +4,7 @@ use farm::ServerId;
 use rustc_hash::FxHashMap;
 
 use super::{Pools, ends_with_sessions, is_outdated};
-use crate::pass::{Entitlement, Pass};
+use crate::login::pass::{Entitlement, Pass};
 
 impl Pools {
     /// Once a second: closes what has been idle for long, and the idle connections of servers for

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Key, Pools, Target};
+use super::{Key, Pools};
+use crate::connection::target::Target;
 use crate::state::SessionState;
 
 impl Pools {

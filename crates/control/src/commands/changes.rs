@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::group::done;
 use crate::commands::ShardingCommands;
+use crate::leadership::lead::Lead;
 use crate::sharding::wanted::Which;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::identity;
@@ -16,7 +17,11 @@ const RESUME_MS: u64 = 3_600_000;
 
 impl ShardingCommands {
     /// Writes one down, or what is left of one; the result is its id.
-    pub(crate) async fn add_change(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_change(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let id = match args.get("change_id") {
             Some(id) => id.to_owned(),
             None => identity::uuid().map_err(|error| CommandError::Internal(error.to_string()))?,
@@ -30,14 +35,18 @@ impl ShardingCommands {
             error: args.get("error").unwrap_or_default().to_owned(),
         };
         let put = meta::Transaction::new().put(&format!("{CHANGE}{id}"), &json(&record));
-        self.context.commit(put).await?;
+        self.context.commit(lead, put).await?;
         done(id.into())
     }
 
-    pub(crate) async fn drop_change(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn drop_change(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (id, _) = self.named_change(args)?;
         let delete = meta::Transaction::new().delete(&format!("{CHANGE}{id}"));
-        self.context.commit(delete).await?;
+        self.context.commit(lead, delete).await?;
         done(Value::Bool(true))
     }
 
@@ -61,7 +70,9 @@ impl ShardingCommands {
         let (id, mut change) = self.named_change(args)?;
         let key = format!("{CHANGE}{id}");
         while let Some(group) = change.groups.first().cloned() {
-            let mut link = self.sharding.reach_group(&group).await?;
+            // Each group may take long, so each is begun by the right of its own moment.
+            let lead = &self.context.leadership.must_lead()?;
+            let mut link = self.sharding.reach_group(lead, &group).await?;
             let ChangeRecord {
                 text,
                 database,
@@ -72,13 +83,15 @@ impl ShardingCommands {
                 let why = format!("group {group}: {error}");
                 change.error.clone_from(&why);
                 let put = meta::Transaction::new().put(&key, &json(&change));
-                self.context.commit(put).await?;
+                let lead = &self.context.leadership.must_lead()?;
+                self.context.commit(lead, put).await?;
                 return Err(CommandError::Refused(why));
             }
             change.groups.remove(0);
         }
+        let lead = &self.context.leadership.must_lead()?;
         self.context
-            .commit(meta::Transaction::new().delete(&key))
+            .commit(lead, meta::Transaction::new().delete(&key))
             .await?;
         let read = self.sharding.refresh_tables(&Which::All).await;
         read.map_err(CommandError::Refused)?;

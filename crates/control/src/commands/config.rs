@@ -158,13 +158,14 @@ impl ConfigCommands {
     }
 
     async fn write_document(&self, wish: Wish, left: Vec<String>) -> Result<Table, CommandError> {
+        let lead = &self.context.leadership.must_lead()?;
         let before = self.context.configuration().version;
-        let waited_ms = self.context.settings().last_replica_wait_ms;
+        let waited_ms = self.context.settings().failover.last_replica_wait_ms;
         let transaction: Transaction = wish.plan.transaction.clone();
         let text = Some((wish.text.as_str(), wish.from));
         let written = self
             .context
-            .commit_version(&wish.author, transaction, text)
+            .commit_version(lead, &wish.author, transaction, text)
             .await?;
         let mut table = changes();
         self.tell_changes(&mut table, written, &before, &wish);
@@ -177,11 +178,11 @@ impl ConfigCommands {
             table.rows.push(row(written, "warning", what));
         }
         let mut restated = wish.plan.restated;
-        if self.context.settings().last_replica_wait_ms != waited_ms {
+        if self.context.settings().failover.last_replica_wait_ms != waited_ms {
             restated.extend(self.context.state().records.groups.keys().cloned());
         }
         for group in restated {
-            if let Err(error) = self.links.apply_acks(&group).await {
+            if let Err(error) = self.links.apply_acks(lead, &group).await {
                 let what = format!("group {group}: acknowledgements stay as they were: {error}");
                 table.rows.push(row(written, "warning", what));
             }

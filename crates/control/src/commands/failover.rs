@@ -10,6 +10,7 @@ use super::group::{done, find_group, no_server};
 use crate::context::Context;
 use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
+use crate::leadership::lead::Lead;
 use crate::links::Links;
 use crate::observe::Probes;
 use crate::observe::detect::Sign;
@@ -104,6 +105,7 @@ impl ThreatCommands {
     /// faulty from now on.
     pub(crate) async fn threat_report_failure(
         &self,
+        lead: &Lead,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
         let (id, record) = self.threatened(args)?;
@@ -138,8 +140,8 @@ impl ThreatCommands {
                     Ok(())
                 }
             };
-            self.context.edit_server(id, faulty).await?;
-            self.links.apply_acks(&record.group).await?;
+            self.context.edit_server(lead, id, faulty).await?;
+            self.links.apply_acks(lead, &record.group).await?;
         }
         done(Value::Bool(true))
     }

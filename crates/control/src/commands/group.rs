@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::context::records::no_group;
 use crate::failover::record_key;
+use crate::leadership::lead::Lead;
 use crate::links::Links;
 use crate::provision::Provision;
 use crate::provision::admission::{Admitted, Newcomer, parse_address};
@@ -49,7 +50,11 @@ impl GroupCommands {
 
 impl GroupCommands {
     /// Creating a group that is there with the same description changes nothing.
-    pub(crate) async fn group_create(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_create(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         check_group_name(args, name)?;
         let description = args.get("description").unwrap_or_default().to_owned();
@@ -79,11 +84,17 @@ impl GroupCommands {
             ..GroupRecord::default()
         };
         let creation = records.create_group(name, &group);
-        self.context.commit_as(&args.author(), creation).await?;
+        self.context
+            .commit_as(lead, &args.author(), creation)
+            .await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn group_destroy(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_destroy(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         let records = self.context.state().records.clone();
         find_group(&records, name)?;
@@ -111,11 +122,17 @@ impl GroupCommands {
         }
         // One that gets the same name later has no past.
         let removal = records.remove_group(name).delete(&record_key(name));
-        self.context.commit_as(&args.author(), removal).await?;
+        self.context
+            .commit_as(lead, &args.author(), removal)
+            .await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn group_description(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_description(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         let records = self.context.state().records.clone();
         let mut group = find_group(&records, name)?.value.clone();
@@ -123,12 +140,13 @@ impl GroupCommands {
             .unwrap_or_default()
             .clone_into(&mut group.description);
         let change = records.change_group(name, &group);
-        self.context.commit_as(&args.author(), change).await?;
+        self.context.commit_as(lead, &args.author(), change).await?;
         done(Value::Bool(true))
     }
 
     pub(crate) async fn group_set_active(
         &self,
+        lead: &Lead,
         args: &Arguments,
         active: bool,
     ) -> Result<Table, CommandError> {
@@ -138,12 +156,16 @@ impl GroupCommands {
         if group.active != active {
             group.active = active;
             let change = records.change_group(name, &group);
-            self.context.commit_as(&args.author(), change).await?;
+            self.context.commit_as(lead, &args.author(), change).await?;
         }
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn group_add(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_add(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (host, port) = parse_address(args.text("address"))?;
         let newcomer = Newcomer {
             group: args.text("group_id").to_owned(),
@@ -165,7 +187,7 @@ impl GroupCommands {
         let method = args.method()?;
         let admitted = {
             let _one_at_a_time = self.context.changing.lock().await;
-            self.provision.admit(&newcomer).await?
+            self.provision.admit(lead, &newcomer).await?
         };
         let why = match admitted {
             Admitted::Member(uuid) => return done(Value::String(uuid)),
@@ -227,7 +249,11 @@ impl GroupCommands {
     }
 
     /// The primary can only leave as the last server: a group without one takes no writes.
-    pub(crate) async fn group_remove(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_remove(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         let records = self.context.state().records.clone();
         find_group(&records, name)?;
@@ -244,12 +270,12 @@ impl GroupCommands {
             )));
         }
         self.context
-            .commit_as(&args.author(), records.remove_server(id))
+            .commit_as(lead, &args.author(), records.remove_server(id))
             .await?;
         // First the primary learns that it has a replica less, or its commits would wait for it.
-        self.links.apply_acks(name).await?;
+        self.links.apply_acks(lead, name).await?;
         if server.status != Status::Primary
-            && let Ok(mut link) = self.links.reach(&server).await
+            && let Ok(mut link) = self.links.reach(lead, &server).await
         {
             engine::detach(&mut link, self.context.settings().step_timeout_ms).await?;
         }

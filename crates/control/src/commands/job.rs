@@ -59,7 +59,8 @@ impl JobCommands {
     pub(crate) async fn job_abort(&self, args: &Arguments) -> Result<Table, CommandError> {
         let given = args.text("job_id");
         if let Some(kept) = self.reshard.move_record(given) {
-            return self.abort_move(given, &kept).await;
+            let lead = &self.context.leadership.must_lead()?;
+            return self.abort_move(lead, given, &kept).await;
         }
         let job = self.named_job(args)?;
         if !job.abort() {

@@ -11,6 +11,7 @@ use sqltext::ticked;
 
 use super::group::done;
 use crate::context::Context;
+use crate::leadership::lead::Lead;
 use crate::sharding::ShardedTables;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::record::{CONTAINER, json};
@@ -59,18 +60,26 @@ impl KvCommands {
 }
 
 impl KvCommands {
-    pub(crate) async fn kv_create(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn kv_create(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let container = declared(args)?;
         if args.switch("make")? {
-            self.make_table(&container).await?;
+            self.make_table(lead, &container).await?;
         }
         let key = format!("{CONTAINER}{}", container.name);
         let put = meta::Transaction::new().put(&key, &json(&container));
-        self.context.commit_as(&args.author(), put).await?;
+        self.context.commit_as(lead, &args.author(), put).await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn kv_drop(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn kv_drop(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let name = args.text("name");
         if self.context.state().records.containers.get(name).is_none() {
             let elsewhere = self.context.state().containers().get(name).is_some();
@@ -82,7 +91,7 @@ impl KvCommands {
             }));
         }
         let delete = meta::Transaction::new().delete(&format!("{CONTAINER}{name}"));
-        self.context.commit_as(&args.author(), delete).await?;
+        self.context.commit_as(lead, &args.author(), delete).await?;
         done(Value::Bool(true))
     }
 
@@ -110,13 +119,13 @@ impl KvCommands {
     }
 
     /// In the home group, where tables are that no map is about.
-    async fn make_table(&self, container: &Container) -> Result<(), CommandError> {
+    async fn make_table(&self, lead: &Lead, container: &Container) -> Result<(), CommandError> {
         let home = self.context.state().records.groups.keys().next().cloned();
         let home = home.ok_or_else(|| {
             CommandError::Refused("there is no group yet; make one with `group create`".to_owned())
         })?;
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.sharding.reach_group(&home).await?;
+        let mut link = self.sharding.reach_group(lead, &home).await?;
         for text in definition(container) {
             let made = run_again(&mut link, "", "", &text, timeout_ms).await;
             made.map_err(|error| {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::group::done;
 use crate::commands::JobCommands;
+use crate::leadership::lead::Lead;
 use crate::reshard::order::Wanted;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::event::when;
@@ -16,21 +17,36 @@ use catalog::record::{Kept, MoveRecord};
 const LOOK: Duration = Duration::from_millis(50);
 
 impl JobCommands {
-    pub(crate) async fn move_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let job = self.reshard.order_move(args, Wanted::Whole).await?;
+    pub(crate) async fn move_shard(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        let job = self.reshard.order_move(lead, args, Wanted::Whole).await?;
         self.moved_by(args, job).await
     }
 
-    pub(crate) async fn split_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn split_shard(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let part = Wanted::Part(args.get("split_value"));
-        let job = self.reshard.order_move(args, part).await?;
+        let job = self.reshard.order_move(lead, args, part).await?;
         self.moved_by(args, job).await
     }
 
-    pub(crate) async fn merge_shards(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn merge_shards(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let what = "number from `sharding list_shards`";
         let into = args.parse("into_shard_id", what)?.unwrap_or_default();
-        let job = self.reshard.order_move(args, Wanted::Into(into)).await?;
+        let job = self
+            .reshard
+            .order_move(lead, args, Wanted::Into(into))
+            .await?;
         self.moved_by(args, job).await
     }
 
@@ -63,7 +79,7 @@ impl JobCommands {
             if record.state() != "running" {
                 return Ok(record);
             }
-            if self.context.leadership.right().is_none() {
+            if self.context.leadership.lead().is_none() {
                 return Err(CommandError::Refused(format!(
                     "this router leads no more; another one goes on with job {job}"
                 )));
@@ -75,6 +91,7 @@ impl JobCommands {
     /// Takes a move back, and waits until that is done.
     pub(super) async fn abort_move(
         &self,
+        lead: &Lead,
         job: &str,
         kept: &Kept<MoveRecord>,
     ) -> Result<Table, CommandError> {
@@ -94,7 +111,7 @@ impl JobCommands {
             )));
         }
         self.reshard
-            .change_move(job, |record| {
+            .change_move(lead, job, |record| {
                 record.aborted = true;
                 (record.paused, record.stuck) = (false, false);
             })
@@ -103,7 +120,11 @@ impl JobCommands {
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn job_pause(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn job_pause(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (job, kept) = self.named_move(args)?;
         if kept.value.state() != "running" {
             let state = kept.value.state();
@@ -112,12 +133,16 @@ impl JobCommands {
             )));
         }
         self.reshard
-            .change_move(&job, |record| record.paused = true)
+            .change_move(lead, &job, |record| record.paused = true)
             .await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn job_resume(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn job_resume(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (job, kept) = self.named_move(args)?;
         if !matches!(kept.value.state(), "paused" | "failed") {
             let state = kept.value.state();
@@ -126,7 +151,7 @@ impl JobCommands {
             )));
         }
         self.reshard
-            .change_move(&job, |record| {
+            .change_move(lead, &job, |record| {
                 (record.paused, record.stuck) = (false, false);
                 record.error = String::new();
             })

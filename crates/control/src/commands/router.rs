@@ -6,6 +6,7 @@ use meta::Transaction;
 use serde_json::Value;
 
 use super::group::done;
+use crate::leadership::lead::Lead;
 use catalog::command::{CommandError, Table};
 use catalog::event::{Event, when};
 use catalog::identity;
@@ -43,12 +44,12 @@ impl RouterCommands {
     }
 
     /// Each router shows, and takes, certificates of the new authority as soon as it hears of it.
-    pub(crate) async fn rotate_authority(&self) -> Result<Table, CommandError> {
+    pub(crate) async fn rotate_authority(&self, lead: &Lead) -> Result<Table, CommandError> {
         let key = identity::authority();
         let key = key.map_err(|error| CommandError::Internal(error.to_string()))?;
         let record = authority_record(&key);
         self.context
-            .commit(Transaction::new().put(FARM_AUTHORITY, &record))
+            .commit(lead, Transaction::new().put(FARM_AUTHORITY, &record))
             .await?;
         let what = "routers know each other by another authority, as an operator says";
         self.context

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::group::{done, no_server};
 use crate::context::Context;
+use crate::leadership::lead::Lead;
 use crate::links::Links;
 use crate::provision::Provision;
 use crate::provision::admission::parse_address;
@@ -40,7 +41,11 @@ impl ServerCommands {
 impl ServerCommands {
     /// Changes a server's standing where that needs no promotion. Setting what is already set
     /// changes nothing.
-    pub(crate) async fn server_set_status(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_set_status(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (id, mut server) = self.named_server(args)?;
         let given = args.text("status");
         let status = Status::parse(given)
@@ -63,7 +68,7 @@ impl ServerCommands {
                         stays(now, status, |now| now.never_primary = never)
                     };
                     self.context
-                        .edit_server_as(&args.author(), id, edit)
+                        .edit_server_as(lead, &args.author(), id, edit)
                         .await?;
                 }
             }
@@ -73,7 +78,7 @@ impl ServerCommands {
         }
         check_transition(&server, status)?;
         if server.status == Status::Faulty && !update_only {
-            self.follow_group(&server).await?;
+            self.follow_group(lead, &server).await?;
         }
         let group = server.group.clone();
         let edit = |now: &mut ServerRecord| {
@@ -87,13 +92,17 @@ impl ServerCommands {
             })
         };
         self.context
-            .edit_server_as(&args.author(), id, edit)
+            .edit_server_as(lead, &args.author(), id, edit)
             .await?;
-        self.links.apply_acks(&group).await?;
+        self.links.apply_acks(lead, &group).await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn server_set_mode(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_set_mode(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (id, server) = self.named_server(args)?;
         let given = args.text("mode");
         let what = "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE";
@@ -123,12 +132,16 @@ impl ServerCommands {
         }
         let edit = |now: &mut ServerRecord| stays(now, server.status, |now| now.mode = mode);
         self.context
-            .edit_server_as(&args.author(), id, edit)
+            .edit_server_as(lead, &args.author(), id, edit)
             .await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn server_set_weight(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_set_weight(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (id, _) = self.named_server(args)?;
         let what = "a number above 0 and at most 1000000";
         let weight = args.parse::<f64>("weight", what)?.unwrap_or_default();
@@ -140,7 +153,7 @@ impl ServerCommands {
             Ok(())
         };
         self.context
-            .edit_server_as(&args.author(), id, edit)
+            .edit_server_as(lead, &args.author(), id, edit)
             .await?;
         done(Value::Bool(true))
     }
@@ -148,6 +161,7 @@ impl ServerCommands {
     /// Looks at who answers at the server's address, without a login.
     pub(crate) async fn server_accept_certificate(
         &self,
+        lead: &Lead,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
         let (id, server) = self.named_server(args)?;
@@ -182,7 +196,7 @@ impl ServerCommands {
                 Ok(())
             };
             self.context
-                .edit_server_as(&args.author(), id, edit)
+                .edit_server_as(lead, &args.author(), id, edit)
                 .await?;
             self.context.happened(event);
         }
@@ -233,7 +247,7 @@ impl ServerCommands {
     }
 
     /// Lets a server that was out of the group follow the primary again.
-    async fn follow_group(&self, server: &ServerRecord) -> Result<(), CommandError> {
+    async fn follow_group(&self, lead: &Lead, server: &ServerRecord) -> Result<(), CommandError> {
         let primary = {
             let state = self.context.state();
             state
@@ -248,8 +262,8 @@ impl ServerCommands {
                 server.address()
             )));
         };
-        let mut link = self.links.reach(server).await?;
-        self.provision.follow_again(&mut link, &primary).await
+        let mut link = self.links.reach(lead, server).await?;
+        self.provision.follow_again(lead, &mut link, &primary).await
     }
 
     fn named_server(&self, args: &Arguments) -> Result<(u32, ServerRecord), CommandError> {

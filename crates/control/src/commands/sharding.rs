@@ -8,6 +8,7 @@ use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
+use crate::leadership::lead::Lead;
 use crate::sharding::key::check_key;
 use crate::sharding::named::{find_map, find_named, no_map, table_name};
 use crate::sharding::wanted::Which;
@@ -18,7 +19,11 @@ use catalog::record::{Declared, KeyRecord, MapRecord, TableRecord};
 const NAME_BYTES_MAX: usize = 64;
 
 impl ShardingCommands {
-    pub(crate) async fn create_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn create_definition(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let given = args.text("type_name");
         let names: Vec<&str> = ShardKind::ALL.iter().map(|kind| kind.name()).collect();
         let kind = ShardKind::parse(given)
@@ -35,12 +40,16 @@ impl ShardingCommands {
         };
         let (id, change) = records.declared.change().add_map(&map);
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         done(id.into())
     }
 
-    pub(crate) async fn remove_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn remove_definition(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
         let id = find_map(&declared, args.text("mapping_id"))?;
         let tables = declared.named().filter(|table| table.map == id);
@@ -59,15 +68,20 @@ impl ShardingCommands {
         }
         let change = declared.change().remove_map(id);
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         done(Value::Bool(true))
     }
 
-    pub(crate) async fn add_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_table(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (database, table) = table_name(args)?;
         let column = args.text("column_name");
         self.declare_table(
+            lead,
             args,
             TableRecord {
                 database,
@@ -83,9 +97,14 @@ impl ShardingCommands {
         .await
     }
 
-    pub(crate) async fn add_global_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_global_table(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (database, table) = table_name(args)?;
         self.declare_table(
+            lead,
             args,
             TableRecord {
                 database,
@@ -100,6 +119,7 @@ impl ShardingCommands {
     /// Checks everything, makes the table on all groups, and only then declares it.
     async fn declare_table(
         &self,
+        lead: &Lead,
         args: &Arguments,
         mut record: TableRecord,
     ) -> Result<Table, CommandError> {
@@ -117,7 +137,7 @@ impl ShardingCommands {
         }
         let map = declared.map(id).ok_or_else(|| no_map(id))?;
         let Some(schema) = self.schema_of(&map.global_group, &record).await? else {
-            return self.expect_table(args, &declared, record).await;
+            return self.expect_table(lead, args, &declared, record).await;
         };
         if let Some(key) = &mut record.key {
             check_key(&map.kind, &full, &schema, key)?;
@@ -128,7 +148,7 @@ impl ShardingCommands {
             true => Extent::Table(record.database.clone(), record.table.clone()),
             false => Extent::Databases([record.database.clone()].into()),
         };
-        self.sharding.spread(&map, &extent).await?;
+        self.sharding.spread(lead, &map, &extent).await?;
         let tables = [record.clone()];
         match &record.key {
             Some(_) if map.shards.is_empty() => {}
@@ -137,7 +157,7 @@ impl ShardingCommands {
         }
         let change = declared.change().put_table(&record);
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         let read = self
             .sharding
@@ -153,7 +173,7 @@ impl ShardingCommands {
             let change = declared.change();
             let change = change.remove_table(&record.database, &record.table);
             self.context
-                .commit_as(&args.author(), change.finish())
+                .commit_as(lead, &args.author(), change.finish())
                 .await?;
             return Err(error);
         }
@@ -164,13 +184,14 @@ impl ShardingCommands {
     /// as if its text said so; until then no statement goes by it.
     async fn expect_table(
         &self,
+        lead: &Lead,
         args: &Arguments,
         declared: &Declared,
         record: TableRecord,
     ) -> Result<Table, CommandError> {
         let change = declared.change().expect_table(&record);
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         done(Value::Bool(true))
     }
@@ -213,7 +234,11 @@ impl ShardingCommands {
         Ok(Some(schema))
     }
 
-    pub(crate) async fn remove_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn remove_table(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
         let record = find_named(&declared, args)?.clone();
         self.reshard.no_move(record.map)?;
@@ -249,7 +274,7 @@ impl ShardingCommands {
         let change = declared.change();
         let change = change.remove_table(&record.database, &record.table);
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         done(Value::Bool(true))
     }
@@ -296,7 +321,11 @@ impl ShardingCommands {
     }
 
     /// A database's undeclared tables go to a group, or back to where they would be without.
-    pub(crate) async fn assign_database(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn assign_database(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let records = self.context.state().records.clone();
         let database = args.text("database");
         let group = args.get("group_id");
@@ -305,7 +334,7 @@ impl ShardingCommands {
         }
         let change = records.declared.change().assign(database, group);
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         done(Value::Bool(true))
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::group::{done, find_group};
 use crate::commands::ShardingCommands;
+use crate::leadership::lead::Lead;
 use crate::sharding::accept::rows_of;
 use crate::sharding::key::check_key;
 use crate::sharding::named::{find_map, find_named, find_shard, find_table, no_map, table_name};
@@ -25,7 +26,11 @@ const PRUNE_MS: u64 = 600_000;
 
 impl ShardingCommands {
     /// Adds shards in one step: none of them or all.
-    pub(crate) async fn add_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_shard(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let records = self.context.state().records.clone();
         let declared = &records.declared;
         let id = find_map(declared, args.text("mapping_id"))?;
@@ -59,14 +64,14 @@ impl ShardingCommands {
         let tables: Vec<TableRecord> = declared.tables_of(id).cloned().collect();
         let whole = tables.iter().map(|table| table.database.clone()).collect();
         self.sharding
-            .spread(&map, &Extent::Databases(whole))
+            .spread(lead, &map, &Extent::Databases(whole))
             .await?;
         self.sharding.check_rows(&map, &tables, &[]).await?;
         for table in tables.iter().filter(|table| table.key.is_none()) {
             self.sharding.fill_global(&map, table).await?;
         }
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         let added: Vec<Value> = added.into_iter().map(Value::from).collect();
         done(Value::Array(added))
@@ -97,6 +102,7 @@ impl ShardingCommands {
 
     pub(crate) async fn set_shard(
         &self,
+        lead: &Lead,
         args: &Arguments,
         enabled: bool,
     ) -> Result<Table, CommandError> {
@@ -110,14 +116,18 @@ impl ShardingCommands {
             };
             let change = declared.change().put_shard(id, &shard);
             self.context
-                .commit_as(&args.author(), change.finish())
+                .commit_as(lead, &args.author(), change.finish())
                 .await?;
         }
         done(Value::Bool(true))
     }
 
     /// Only a disabled one, without rows.
-    pub(crate) async fn remove_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn remove_shard(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
         let (id, shard) = find_shard(&declared, args)?;
         if shard.enabled {
@@ -143,7 +153,7 @@ impl ShardingCommands {
         let group = [shard.group.clone()];
         self.sharding.check_rows(&map, &sharded, &group).await?;
         self.context
-            .commit_as(&args.author(), change.finish())
+            .commit_as(lead, &args.author(), change.finish())
             .await?;
         done(Value::Bool(true))
     }
@@ -198,7 +208,11 @@ impl ShardingCommands {
     }
 
     /// Deletes the rows of a table that are on a group where no statement looks for them.
-    pub(crate) async fn prune_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn prune_shard(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
         let record = find_table(&declared, args)?;
         self.reshard.no_move(record.map)?;
@@ -215,7 +229,7 @@ impl ShardingCommands {
             let Some(condition) = rows_of(&map, group, record) else {
                 continue;
             };
-            let mut link = self.sharding.reach_group(group).await?;
+            let mut link = self.sharding.reach_group(lead, group).await?;
             loop {
                 let rows = engine::tables::delete_others(
                     &mut link,

@@ -10,6 +10,7 @@ use crate::configuration::current::{Current, refusal};
 use crate::context::drivers::Told;
 use crate::context::editing::TRIES;
 use crate::context::{Context, State};
+use crate::leadership::lead::Lead;
 use crate::settings::Settings;
 use catalog::configuration::{Author, Version, groups, load, version_key, with_version};
 use catalog::record::Records;
@@ -101,10 +102,11 @@ impl Context {
     /// document goes into the same transaction.
     pub(crate) async fn commit_as(
         &self,
+        lead: &Lead,
         author: &Author,
         transaction: Transaction,
     ) -> Result<(), CommandError> {
-        self.commit_version(author, transaction, None)
+        self.commit_version(lead, author, transaction, None)
             .await
             .map(drop)
     }
@@ -113,6 +115,7 @@ impl Context {
     /// `None` when the document stays as it is.
     pub(crate) async fn commit_version(
         &self,
+        lead: &Lead,
         author: &Author,
         transaction: Transaction,
         text: Option<(&str, u64)>,
@@ -139,7 +142,7 @@ impl Context {
             }
             let outcome = self
                 .store()
-                .commit(self.leadership.by_right(whole)?)
+                .commit(self.leadership.fenced(lead, whole)?)
                 .await?;
             self.reload().await?;
             if let Outcome::Applied(_) = outcome {

@@ -9,6 +9,7 @@ use meta::Transaction;
 
 use crate::context::Context;
 use crate::context::records::no_member;
+use crate::leadership::lead::Lead;
 use catalog::command::CommandError;
 use catalog::configuration::Author;
 use catalog::record::ServerRecord;
@@ -21,6 +22,7 @@ impl Context {
     /// one that gives an error ends the change with it.
     pub(crate) async fn edit_server(
         &self,
+        lead: &Lead,
         id: u32,
         edit: impl Fn(&mut ServerRecord) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
@@ -28,7 +30,7 @@ impl Context {
             let Some(transaction) = self.edited(id, &edit)? else {
                 return Ok(());
             };
-            match self.commit(transaction).await {
+            match self.commit(lead, transaction).await {
                 Err(CommandError::Stale) => {}
                 other => return other,
             }
@@ -40,13 +42,14 @@ impl Context {
     /// configuration's history has it.
     pub(crate) async fn edit_server_as(
         &self,
+        lead: &Lead,
         author: &Author,
         id: u32,
         edit: impl Fn(&mut ServerRecord) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
         match self.edited(id, &edit)? {
             None => Ok(()),
-            Some(transaction) => self.commit_as(author, transaction).await,
+            Some(transaction) => self.commit_as(lead, author, transaction).await,
         }
     }
 

@@ -35,6 +35,7 @@ use crate::context::drivers::{Drivers, Told};
 use crate::context::seen::Seen;
 use crate::context::trail::Trail;
 use crate::leadership::Leadership;
+use crate::leadership::lead::Lead;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::sharding::layout::Layout;
@@ -117,7 +118,7 @@ pub(crate) struct Context {
     pub(crate) drivers: Drivers,
     /// The set of servers, or where one is, may have changed.
     pub(crate) servers_changed: Notify,
-    /// Who leads the farm, as far as this router knows: the right by which everybody acts.
+    /// Who leads the farm, as far as this router knows; gives the right to act for the farm.
     pub(crate) leadership: Leadership,
     /// The tables that have to be read anew.
     pub(crate) tables: WantedTables,
@@ -216,10 +217,18 @@ impl Context {
     }
 
     /// Writes a change of the farm, then reads the farm again and publishes it.
-    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<(), CommandError> {
+    ///
+    /// # Errors
+    /// The leadership is over, or another change was first: then nothing was written. The store does not answer:
+    /// then it is not known.
+    pub(crate) async fn commit(
+        &self,
+        lead: &Lead,
+        transaction: Transaction,
+    ) -> Result<(), CommandError> {
         let outcome = self
             .store
-            .commit(self.leadership.by_right(transaction)?)
+            .commit(self.leadership.fenced(lead, transaction)?)
             .await?;
         self.reload().await?;
         match outcome {
@@ -294,7 +303,7 @@ impl Context {
             (id, sight)
         });
         let sights: HashMap<u32, Sight> = sights.collect();
-        let wait_ms = self.settings().last_replica_wait_ms;
+        let wait_ms = self.settings().failover.last_replica_wait_ms;
         let acks = |group: &str| acks::shown(&state.records, &state.seen, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),

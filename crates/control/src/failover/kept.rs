@@ -6,6 +6,7 @@ use meta::{Entry, Outcome, Store, Transaction};
 use serde::{Deserialize, Serialize};
 
 use crate::failover::FailoverDrivers;
+use crate::leadership::lead::Lead;
 use catalog::Error;
 use catalog::command::CommandError;
 use catalog::record::Records;
@@ -134,6 +135,7 @@ impl FailoverDrivers {
     /// fork go with it.
     pub(super) async fn record_step(
         &self,
+        lead: &Lead,
         group: &str,
         record: &Record,
         fork: Option<Position>,
@@ -146,7 +148,7 @@ impl FailoverDrivers {
                 match self
                     .context
                     .store()
-                    .commit(self.context.leadership.by_right(transaction)?)
+                    .commit(self.context.leadership.fenced(lead, transaction)?)
                     .await?
                 {
                     Outcome::Applied(_) => return Ok(()),
@@ -164,10 +166,10 @@ impl FailoverDrivers {
                     fork.as_ref(),
                 )
             };
-            match self.context.commit(transaction).await {
+            match self.context.commit(lead, transaction).await {
                 // It may be this router that was replaced, not the farm that changed.
                 Err(CommandError::Stale) => {
-                    drop(self.context.leadership.by_right(Transaction::new())?)
+                    drop(self.context.leadership.fenced(lead, Transaction::new())?)
                 }
                 other => {
                     self.context.state().standing.recorded(group);

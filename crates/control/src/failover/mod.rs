@@ -140,22 +140,26 @@ impl FailoverDrivers {
         let us = |ms: u64| ms.saturating_mul(1000);
         let limit = |ms: u64| (ms > 0).then(|| us(ms));
         Policy {
-            detections: settings.detections,
+            detections: settings.detection.detections,
             // A router that is short of CPU stretches it; see `detect`.
-            confirm_within_us: us(settings.detection_timeout_ms) * 4,
-            hear_within_us: us(settings.probe_timeout_ms),
+            confirm_within_us: us(settings.detection.detection_timeout_ms) * 4,
+            hear_within_us: us(settings.observation.probe_timeout_ms),
             step_within_us: us(settings.step_timeout_ms),
             drain_within_us: us(settings.step_timeout_ms),
-            pause_within_us: us(settings.switchover_drain_ms + settings.step_timeout_ms),
-            failover_interval_us: us(settings.failover_interval_ms),
+            pause_within_us: us(settings.failover.switchover_drain_ms + settings.step_timeout_ms),
+            failover_interval_us: us(settings.failover.failover_interval_ms),
             flap_window_us: FLAP_WINDOW_US,
-            write_silence_max_us: limit(settings.write_timeout_ms),
-            acks: acks_of(&self.context.state(), group, settings.last_replica_wait_ms),
-            fence: settings.fences,
-            lossy_promotion_after_us: limit(settings.lossy_promotion_after_ms),
-            notifications: settings.notifications,
-            notification_clients: settings.notification_clients,
-            notification_interval_us: us(settings.notification_interval_ms),
+            write_silence_max_us: limit(settings.failover.write_timeout_ms),
+            acks: acks_of(
+                &self.context.state(),
+                group,
+                settings.failover.last_replica_wait_ms,
+            ),
+            fence: settings.failover.fences,
+            lossy_promotion_after_us: limit(settings.failover.lossy_promotion_after_ms),
+            notifications: settings.failover.notifications,
+            notification_clients: settings.failover.notification_clients,
+            notification_interval_us: us(settings.failover.notification_interval_ms),
             ..Policy::default()
         }
     }
@@ -265,7 +269,7 @@ impl Driver {
             && self.machine.is_active()
             && !self.machine.is_changing()
             && self.machine.primary().is_some_and(|it| it != *server)
-            && self.failover.context.leadership.right().is_some()
+            && self.failover.context.leadership.lead().is_some()
         {
             self.rejoin(*server);
         }

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::done;
 use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
+use crate::leadership::lead::Lead;
 use crate::observe::fault::failed;
 use catalog::command::CommandError;
 
@@ -33,11 +34,20 @@ impl FailoverDrivers {
 
     /// Holds new work for the primary and waits until nothing runs there: for `switchover_drain_ms`
     /// politely, then what is left is ended; sessions repeat it on the new primary.
-    pub(super) async fn quiesce(&self, group: &str, server: ServerId) -> Result<Answer, Failed> {
+    pub(super) async fn quiesce(
+        &self,
+        lead: &Lead,
+        group: &str,
+        server: ServerId,
+    ) -> Result<Answer, Failed> {
         self.context.pause(group);
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let patience = Duration::from_millis(self.context.settings().switchover_drain_ms);
-        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+        let patience = Duration::from_millis(self.context.settings().failover.switchover_drain_ms);
+        let mut link = self
+            .links
+            .lend_to_act(lead, server.0)
+            .await
+            .map_err(failed)?;
         let begin = Instant::now();
         let outcome = loop {
             match self.is_calm(&mut link, server, timeout_ms).await {

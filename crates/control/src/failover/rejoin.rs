@@ -9,6 +9,7 @@ use farm::{ServerId, Status};
 
 use super::Driver;
 use crate::failover::FailoverDrivers;
+use crate::leadership::lead::Lead;
 use crate::provision::rejoin::Rejoined;
 use catalog::command::CommandError;
 use catalog::event::Event;
@@ -43,10 +44,10 @@ impl FailoverDrivers {
                 let alive = state.seen.get(&id).is_some_and(|seen| seen.health.alive);
                 (kept.map(|kept| kept.value.clone()), alive)
             };
-            if self.context.leadership.right().is_none() {
+            let Some(lead) = self.context.leadership.lead() else {
                 // Another router leads, and brings it back.
                 return;
-            }
+            };
             let Some(record) = record.filter(|record| record.group == group) else {
                 return;
             };
@@ -54,7 +55,7 @@ impl FailoverDrivers {
                 return self.context.heal(id);
             }
             if alive {
-                match self.try_to_bring_back(id, &record).await {
+                match self.try_to_bring_back(&lead, id, &record).await {
                     Ok(Rejoined::Follows | Rejoined::LeftAlone(_)) => return self.context.heal(id),
                     // An operator has it filled; that ends with a server that follows.
                     Ok(Rejoined::NeedsClone(_)) => return self.context.heal(id),
@@ -76,15 +77,16 @@ impl FailoverDrivers {
 
     async fn try_to_bring_back(
         &self,
+        lead: &Lead,
         id: u32,
         record: &ServerRecord,
     ) -> Result<Rejoined, CommandError> {
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link: Link = self.links.reach(record).await?;
+        let mut link: Link = self.links.reach(lead, record).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         if !seen.read_only {
             // It led when it was lost, and nobody told it since.
-            let killed = self.stop_writes(record).await?;
+            let killed = self.stop_writes(lead, record).await?;
             let detail = format!(
                 "{} came back taking writes, though another server leads the group: it was made \
                  read-only and {killed} clients of it were ended",
@@ -94,8 +96,8 @@ impl FailoverDrivers {
             self.context
                 .happened(event.of(&record.uuid, record.address()));
         }
-        let outcome = self.rejoin.rejoin_server(id).await?;
-        if outcome == Rejoined::Follows && self.context.settings().relaxed_replicas {
+        let outcome = self.rejoin.rejoin_server(lead, id).await?;
+        if outcome == Rejoined::Follows && self.context.settings().failover.relaxed_replicas {
             exchange::relax(&mut link, timeout_ms).await?;
         }
         Ok(outcome)

@@ -19,7 +19,6 @@ use crate::context::drivers::Told;
 use crate::failover::FailoverDrivers;
 use crate::leadership::Role;
 use crate::leadership::presence::{CutRecord, VoteRecord, cut_key, vote_key};
-use catalog::command::CommandError;
 use catalog::record::json;
 
 /// Before the store is tried again.
@@ -456,17 +455,6 @@ impl FailoverDrivers {
                 changed = record.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
-        }
-    }
-
-    /// A step on a server or in the store is this router's only while it leads under this number.
-    pub(super) fn may_act(&self, number: Option<u64>) -> Result<(), CommandError> {
-        let right = self.context.leadership.right();
-        match right {
-            Some(right) if right.number() == number => Ok(()),
-            _ => Err(CommandError::Refused(
-                "this router does not lead the farm any more".to_owned(),
-            )),
         }
     }
 }

@@ -12,6 +12,7 @@ use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 use super::done;
 use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
+use crate::leadership::lead::Lead;
 use crate::observe::fault::failed;
 use crate::observe::releases;
 use catalog::event;
@@ -79,30 +80,42 @@ impl FailoverDrivers {
     ) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
         // Everybody may look.
-        if !matches!(what, Ask::Confirm { .. }) {
-            self.may_act(number)
-                .map_err(|error| said(error.to_string()))?;
+        if let Ask::Confirm { server } = what {
+            return self.confirm(server).await;
         }
+        let lead = self.context.leadership.lead_under(number);
+        let lead = &lead.map_err(|error| said(error.to_string()))?;
         match what {
-            Ask::Confirm { server } => self.confirm(server).await,
-            // It was begun when it was asked.
-            Ask::Cut { .. } => done(),
-            Ask::Fence { server } => self.fence(server).await,
-            Ask::Halt { server } => self.halt(server).await,
+            // Answered above, or begun when it was asked.
+            Ask::Confirm { .. } | Ask::Cut { .. } => done(),
+            Ask::Fence { server } => self.fence(lead, server).await,
+            Ask::Halt { server } => self.halt(lead, server).await,
             Ask::Look { server } => {
-                let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+                let mut link = self
+                    .links
+                    .lend_to_act(lead, server.0)
+                    .await
+                    .map_err(failed)?;
                 let outcome = exchange::look(&mut link, timeout_ms).await;
                 heard(link.keep(outcome))
             }
             Ask::Reach { server, position } => {
-                let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+                let mut link = self
+                    .links
+                    .lend_to_act(lead, server.0)
+                    .await
+                    .map_err(failed)?;
                 let outcome = exchange::apply(&mut link, &position, timeout_ms).await;
                 plain(link.keep(outcome))
             }
-            Ask::Lead { server } => self.lead(group, server).await,
+            Ask::Lead { server } => self.prepare_primary(lead, group, server).await,
             Ask::Open { server } => {
-                let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
-                let outcome = match number {
+                let mut link = self
+                    .links
+                    .lend_to_act(lead, server.0)
+                    .await
+                    .map_err(failed)?;
+                let outcome = match lead.number() {
                     None => exchange::open(&mut link, timeout_ms).await,
                     Some(number) => {
                         let remains = || self.context.leadership.lease_remains();
@@ -111,10 +124,10 @@ impl FailoverDrivers {
                 };
                 plain(link.keep(outcome))
             }
-            Ask::Follow { server, primary } => self.follow_primary(server, primary).await,
-            Ask::Pause { server } => self.quiesce(group, server).await,
-            Ask::Close { server } => self.close(server).await,
-            Ask::Record(record) => match self.record_step(group, &record, fork).await {
+            Ask::Follow { server, primary } => self.follow_primary(lead, server, primary).await,
+            Ask::Pause { server } => self.quiesce(lead, group, server).await,
+            Ask::Close { server } => self.close(lead, server).await,
+            Ask::Record(record) => match self.record_step(lead, group, &record, fork).await {
                 Ok(()) => done(),
                 Err(error) => Err(said(error.to_string())),
             },
@@ -122,7 +135,7 @@ impl FailoverDrivers {
     }
 
     async fn confirm(&self, server: ServerId) -> Step {
-        let timeout_ms = self.context.settings().detection_timeout_ms;
+        let timeout_ms = self.context.settings().detection.detection_timeout_ms;
         let Some(place) = self.probes.place(server.0) else {
             return Err(said("it left the farm".to_owned()));
         };
@@ -140,7 +153,7 @@ impl FailoverDrivers {
 
     /// The server is told to stop itself, beside whatever means there are from outside. Only the
     /// latter, or a server that said that it is read-only and whose clients are gone, is sure.
-    async fn fence(&self, server: ServerId) -> Step {
+    async fn fence(&self, lead: &Lead, server: ServerId) -> Step {
         let Some(record) = self.context.record_of(server.0) else {
             return done();
         };
@@ -152,8 +165,8 @@ impl FailoverDrivers {
             group: record.group.clone(),
         };
         let settings = self.context.settings();
-        let outside = settings.fence.fence(target);
-        let (outside, inside) = tokio::join!(outside, self.stop_writes(&record));
+        let outside = settings.failover.fence.fence(target);
+        let (outside, inside) = tokio::join!(outside, self.stop_writes(lead, &record));
         let (kind, detail, step) = match (outside, inside) {
             (Fenced::Surely, _) => (
                 "server_fenced",
@@ -181,14 +194,18 @@ impl FailoverDrivers {
     }
 
     /// Makes a server read-only and ends its clients, on connections of its own.
-    pub(super) async fn stop_writes(&self, record: &ServerRecord) -> Result<u64, Error> {
+    pub(super) async fn stop_writes(
+        &self,
+        lead: &Lead,
+        record: &ServerRecord,
+    ) -> Result<u64, Error> {
         let login = self.links.login(record);
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
-        self.links.act_by_right(&mut link).await?;
+        self.links.act(lead, &mut link).await?;
         let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
         killed += self
-            .become_read_only(&mut link, &login, Waiting::LetGo, timeout_ms)
+            .become_read_only(lead, &mut link, &login, Waiting::LetGo, timeout_ms)
             .await?;
         // Those that came between, and those whose rights let them write nevertheless.
         killed += exchange::kill_clients(&mut link, timeout_ms).await?;
@@ -202,6 +219,7 @@ impl FailoverDrivers {
     /// roll back, which lets both go.
     async fn become_read_only(
         &self,
+        lead: &Lead,
         link: &mut Link,
         login: &Login,
         waiting: Waiting,
@@ -214,7 +232,7 @@ impl FailoverDrivers {
         }
         let end = async {
             let mut other = Link::open(login, timeout_ms).await?;
-            self.links.act_by_right(&mut other).await?;
+            self.links.act(lead, &mut other).await?;
             let killed = exchange::kill_clients(&mut other, timeout_ms).await?;
             if waiting == Waiting::LetGo {
                 // Who came between the two lists and committed is not in the first.
@@ -229,9 +247,13 @@ impl FailoverDrivers {
         killed
     }
 
-    async fn halt(&self, server: ServerId) -> Step {
+    async fn halt(&self, lead: &Lead, server: ServerId) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+        let mut link = self
+            .links
+            .lend_to_act(lead, server.0)
+            .await
+            .map_err(failed)?;
         let mut outcome = exchange::halt(&mut link, timeout_ms).await;
         if let Ok(halted) = &mut outcome
             && !halted.read_only
@@ -243,18 +265,22 @@ impl FailoverDrivers {
         heard(link.keep(outcome))
     }
 
-    async fn lead(&self, group: &str, server: ServerId) -> Step {
+    async fn prepare_primary(&self, lead: &Lead, group: &str, server: ServerId) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let wanted = self.links.wanted_ack_wait_ms(group);
-        let strict = self.context.settings().relaxed_replicas;
+        let strict = self.context.settings().failover.relaxed_replicas;
         if let Some(record) = self
             .context
             .record_of(server.0)
             .filter(|it| it.status == Status::Primary)
         {
-            self.put_right(&record).await?;
+            self.put_right(lead, &record).await?;
         }
-        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+        let mut link = self
+            .links
+            .lend_to_act(lead, server.0)
+            .await
+            .map_err(failed)?;
         let outcome = exchange::prepare_primary(&mut link, wanted, strict, timeout_ms).await;
         let outcome = link.keep(outcome);
         if let (Ok((_, set)), Some(record)) = (&outcome, self.context.record_of(server.0)) {
@@ -265,18 +291,18 @@ impl FailoverDrivers {
 
     /// A primary that was started anew and leads on: what its log says of branches, its replicas have,
     /// and its engine may have lost.
-    async fn put_right(&self, record: &ServerRecord) -> Result<(), Failed> {
+    async fn put_right(&self, lead: &Lead, record: &ServerRecord) -> Result<(), Failed> {
         let login = self.links.login(record);
         let mended = async {
             let mut link = Link::open(&login, self.context.settings().step_timeout_ms).await?;
-            self.links.act_by_right(&mut link).await?;
+            self.links.act(lead, &mut link).await?;
             self.rejoin.mend_branches(record, [&mut link]).await
         };
         mended.await.map_err(failed)?.map_err(said)
     }
 
     /// A replica is only pointed elsewhere; a former primary has more to learn.
-    async fn follow_primary(&self, server: ServerId, primary: ServerId) -> Step {
+    async fn follow_primary(&self, lead: &Lead, server: ServerId, primary: ServerId) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let (Some(record), Some(leader)) = (
             self.context.record_of(server.0),
@@ -285,8 +311,12 @@ impl FailoverDrivers {
             return Err(said("it left the farm".to_owned()));
         };
         let login = self.links.replica_login(&leader);
-        let relaxed = self.context.settings().relaxed_replicas;
-        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+        let relaxed = self.context.settings().failover.relaxed_replicas;
+        let mut link = self
+            .links
+            .lend_to_act(lead, server.0)
+            .await
+            .map_err(failed)?;
         let outcome = follow(&mut link, &login, relaxed, timeout_ms).await;
         let outcome = link.keep(outcome);
         if outcome.is_ok() && record.status != Status::Faulty {
@@ -296,15 +326,19 @@ impl FailoverDrivers {
     }
 
     /// Read-only, nobody left who could write, and what it has then.
-    async fn close(&self, server: ServerId) -> Step {
+    async fn close(&self, lead: &Lead, server: ServerId) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let Some(record) = self.context.record_of(server.0) else {
             return Err(said("it left the farm".to_owned()));
         };
         let login = self.links.login(&record);
-        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
+        let mut link = self
+            .links
+            .lend_to_act(lead, server.0)
+            .await
+            .map_err(failed)?;
         let refused = self
-            .become_read_only(&mut link, &login, Waiting::StaysSo, timeout_ms)
+            .become_read_only(lead, &mut link, &login, Waiting::StaysSo, timeout_ms)
             .await;
         refused.map_err(failed)?;
         // Accounts with READ ONLY ADMIN would write on; sessions find the new primary.

@@ -59,7 +59,7 @@ impl FailoverDrivers {
     /// replica that is connected counts: it could acknowledge them.
     async fn look_at_replicas(self: Arc<Self>, group: String, hangs: bool) {
         let mut before: BTreeMap<u32, String> = BTreeMap::new();
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         for _ in 0..LOOKS {
             let replicas: Vec<u32> = {
                 let state = self.context.state();

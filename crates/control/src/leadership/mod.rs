@@ -9,10 +9,11 @@
 //! A router without others (its store is a file of its own) holds the leadership for ever, and nothing of
 //! this costs it anything.
 //!
-//! [`Leadership`] is what a router knows of all this: by it everybody asks for the right to act. It knows nothing of
-//! the farm. [`election::Election`] keeps it true.
+//! [`Leadership`] is what a router knows of all this. Whoever acts for the farm asks it for the right to do so, a
+//! [`lead::Lead`]. It knows nothing of the farm. [`election::Election`] keeps it true.
 
 pub(crate) mod election;
+pub(crate) mod lead;
 mod life;
 pub(crate) mod presence;
 mod tenure;
@@ -22,12 +23,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use meta::{Lease, LeaseId, Transaction};
+use meta::{Lease, LeaseId};
 use tokio::sync::{Notify, watch};
 
-use catalog::command::CommandError;
 use catalog::event::epoch_ms;
-use presence::{CutRecord, LEADER, Presence, RouterRecord, Seat};
+use presence::{CutRecord, Presence, RouterRecord, Seat};
 
 /// What this router is to the farm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,25 +40,6 @@ pub(crate) struct Role {
     pub(crate) peers: Vec<(u8, u64)>,
     /// Routers whose lease is over though nobody saw that their process is gone: they may still serve.
     pub(crate) expired_routers: Vec<u64>,
-}
-
-/// By which right this router acts on servers and the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// There is no other.
-    Alone,
-    /// It leads with this number.
-    Leader(u64),
-}
-
-impl Right {
-    /// The fencing number; `None` for a router that is alone.
-    pub(crate) fn number(self) -> Option<u64> {
-        match self {
-            Right::Alone => None,
-            Right::Leader(number) => Some(number),
-        }
-    }
 }
 
 /// What one router knows of the leadership.
@@ -149,29 +130,9 @@ impl Leadership {
         self.role.subscribe()
     }
 
-    /// By which right this router acts at this moment; `None` when another one leads, or may do so.
-    pub(crate) fn right(&self) -> Option<Right> {
-        if self.is_retired() {
-            return None;
-        }
-        if self.alone {
-            return Some(Right::Alone);
-        }
-        let leads = self.inner().leads(&self.id, Instant::now());
-        leads.map(Right::Leader)
-    }
-
-    /// A change of the farm that is refused when this router does not lead any more.
-    pub(crate) fn by_right(&self, transaction: Transaction) -> Result<Transaction, CommandError> {
-        match self.right() {
-            Some(Right::Alone) => Ok(transaction),
-            Some(Right::Leader(number)) => Ok(transaction.when_revision(LEADER, number)),
-            None => Err(CommandError::Refused(
-                "this router does not lead the farm, so it changes nothing; `router list` shows who \
-                 does"
-                    .to_owned(),
-            )),
-        }
+    /// The fencing number of the leadership that this router, which has others, surely holds now.
+    fn number_held(&self) -> Option<u64> {
+        self.inner().leads(&self.id, Instant::now())
     }
 
     /// For so long the lease surely lives.

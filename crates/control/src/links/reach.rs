@@ -6,7 +6,7 @@ use farm::GroupKind;
 
 use crate::context::acks;
 use crate::context::seen::Seen;
-use crate::leadership::Right;
+use crate::leadership::lead::Lead;
 use crate::links::Links;
 use catalog::command::CommandError;
 use catalog::event::Event;
@@ -85,7 +85,13 @@ impl Links {
     ) -> Result<Link, engine::Error> {
         match kept {
             Some(link) => Ok(link),
-            None => Link::open(&self.login(place), self.context.settings().probe_timeout_ms).await,
+            None => {
+                Link::open(
+                    &self.login(place),
+                    self.context.settings().observation.probe_timeout_ms,
+                )
+                .await
+            }
         }
     }
 
@@ -106,31 +112,35 @@ impl Links {
     }
 
     /// A connection for one command, which is the leader's.
-    pub(crate) async fn reach(&self, server: &ServerRecord) -> Result<Link, CommandError> {
+    pub(crate) async fn reach(
+        &self,
+        lead: &Lead,
+        server: &ServerRecord,
+    ) -> Result<Link, CommandError> {
         let login = self.login(server);
         let mut link = Link::open(&login, self.context.settings().step_timeout_ms).await?;
-        self.act_by_right(&mut link).await?;
+        self.act(lead, &mut link).await?;
         Ok(link)
     }
 
     /// Lets the server check before each statement of this link that no other router has begun to
     /// lead. One that is alone asks for nothing.
-    pub(crate) async fn act_by_right(&self, link: &mut Link) -> Result<(), engine::Error> {
-        match self.context.leadership.right() {
-            Some(Right::Alone) => Ok(()),
-            Some(Right::Leader(number)) => {
-                term::act(link, number, self.context.settings().step_timeout_ms).await
-            }
-            None => Err(engine::Error::Deposed {
+    pub(crate) async fn act(&self, lead: &Lead, link: &mut Link) -> Result<(), engine::Error> {
+        if !self.context.leadership.stands(lead) {
+            return Err(engine::Error::Deposed {
                 server: link.address().to_owned(),
                 number: 0,
-            }),
+            });
+        }
+        match lead.number() {
+            None => Ok(()),
+            Some(number) => term::act(link, number, self.context.settings().step_timeout_ms).await,
         }
     }
 
     /// Makes the primary of a group wait for as many replicas as the group now has. A primary that
     /// is known to be away gets it when it is restored.
-    pub(crate) async fn apply_acks(&self, group: &str) -> Result<(), CommandError> {
+    pub(crate) async fn apply_acks(&self, lead: &Lead, group: &str) -> Result<(), CommandError> {
         let (primary, wanted) = {
             let state = self.context.state();
             if state.records.kind(group) == GroupKind::Galera {
@@ -145,12 +155,12 @@ impl Links {
             let wanted = acks::wait_ms(
                 &state.records,
                 group,
-                self.context.settings().last_replica_wait_ms,
+                self.context.settings().failover.last_replica_wait_ms,
             );
             (primary.clone(), wanted)
         };
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.reach(&primary).await?;
+        let mut link = self.reach(lead, &primary).await?;
         let set = engine::set_acks(&mut link, wanted, timeout_ms).await?;
         self.tell_acks(&primary, set, wanted);
         Ok(())
@@ -177,7 +187,7 @@ impl Links {
         acks::wait_ms(
             &self.context.state().records,
             group,
-            self.context.settings().last_replica_wait_ms,
+            self.context.settings().failover.last_replica_wait_ms,
         )
     }
 }

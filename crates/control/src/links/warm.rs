@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use engine::{Error, Link, watch};
 use tokio::sync::OwnedMutexGuard;
 
+use crate::leadership::lead::Lead;
+
 /// How often an idle connection is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
@@ -82,7 +84,12 @@ impl Links {
             if answered.elapsed() < FRESH {
                 return Ok(Lent { slot, link });
             }
-            match watch::touch(&mut link, self.context.settings().probe_timeout_ms).await {
+            match watch::touch(
+                &mut link,
+                self.context.settings().observation.probe_timeout_ms,
+            )
+            .await
+            {
                 Ok(_) => return Ok(Lent { slot, link }),
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(_) => {}
@@ -93,9 +100,9 @@ impl Links {
     }
 
     /// The same for a step that only the leader may take: the server checks that with each statement.
-    pub(crate) async fn lend_to_act(&self, id: u32) -> Result<Lent, Error> {
+    pub(crate) async fn lend_to_act(&self, lead: &Lead, id: u32) -> Result<Lent, Error> {
         let mut lent = self.lend(id).await?;
-        match self.act_by_right(&mut lent).await {
+        match self.act(lead, &mut lent).await {
             Ok(()) => Ok(lent),
             Err(error) => lent.keep(Err(error)),
         }
@@ -119,8 +126,11 @@ impl Links {
                         *kept = link.map(|link| (link, Instant::now()));
                     }
                     Some((mut link, _)) => {
-                        let answer =
-                            watch::touch(&mut link, self.context.settings().probe_timeout_ms).await;
+                        let answer = watch::touch(
+                            &mut link,
+                            self.context.settings().observation.probe_timeout_ms,
+                        )
+                        .await;
                         *kept = answer.is_ok().then(|| (link, Instant::now()));
                     }
                 }
@@ -140,7 +150,7 @@ impl Links {
             server: format!("with id {id}"),
             reason: "it left the farm".to_owned(),
         })?;
-        Link::open(&login, self.context.settings().probe_timeout_ms).await
+        Link::open(&login, self.context.settings().observation.probe_timeout_ms).await
     }
 }
 

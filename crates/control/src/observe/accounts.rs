@@ -73,7 +73,7 @@ impl AccountsReader {
         port: u16,
         timeout_ms: u64,
     ) -> Result<(), CommandError> {
-        let Some(version) = self.context.settings().proxy else {
+        let Some(version) = self.context.settings().observation.proxy else {
             return Ok(());
         };
         let login = self.links.login_asked(host, port);
@@ -96,7 +96,7 @@ impl AccountsReader {
         accounts: &Accounts,
         timeout_ms: u64,
     ) -> Result<(), engine::Error> {
-        let seen = match self.context.settings().proxy {
+        let seen = match self.context.settings().observation.proxy {
             Some(_) => None,
             None => engine::seen_as(link, timeout_ms).await?,
         };
@@ -140,7 +140,7 @@ impl AccountsReader {
             }
             asked.drain(..).for_each(|done| done());
             let known = !self.context.snapshot().accounts.is_empty();
-            let interval_ms = self.context.settings().accounts_interval_ms;
+            let interval_ms = self.context.settings().observation.accounts_interval_ms;
             // Until the first accounts are there nobody can log in: look more often.
             let pause_ms = if known { interval_ms } else { interval_ms / 10 };
             tokio::select! {
@@ -167,7 +167,7 @@ impl AccountsReader {
         let Some((place, address)) = primary else {
             return Ok(None);
         };
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         if let Some(mut open) = link.take().filter(|link| link.address() == address)
             && let Ok(read) = self.accounts_and_containers(&mut open, timeout_ms).await
         {

@@ -13,9 +13,9 @@ impl Probes {
     /// Writes a server's new version or UUID into its record. A refused write is tried again with
     /// the next probe.
     pub(crate) async fn adopt(&self, id: u32, observation: &Observation) {
-        if self.context.leadership.right().is_none() {
+        let Some(lead) = self.context.leadership.lead() else {
             return;
-        }
+        };
         let (transaction, group) = {
             let state = self.context.state();
             let Some(kept) = state.records.servers.get(&id) else {
@@ -29,7 +29,7 @@ impl Probes {
                 .change_server(Transaction::new(), id, &adopted);
             (transaction, adopted.group)
         };
-        match self.context.commit(transaction).await {
+        match self.context.commit(&lead, transaction).await {
             Ok(_) => releases::tell_older_replicas(&self.context, &group),
             Err(error) => {
                 let detail = format!("cannot record what a server says of itself: {error}");

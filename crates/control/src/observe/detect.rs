@@ -126,7 +126,8 @@ impl Probes {
                 continue;
             };
             let login = self.links.login(place.clone());
-            if let Ok(mut link) = Link::open(&login, self.context.settings().probe_timeout_ms).await
+            if let Ok(mut link) =
+                Link::open(&login, self.context.settings().observation.probe_timeout_ms).await
             {
                 while self.place(id).as_ref() == Some(&place) {
                     match watch::linger(&mut link).await {
@@ -150,7 +151,7 @@ impl Probes {
                 continue;
             };
             let login = self.links.login(place.clone());
-            match Link::open(&login, self.context.settings().probe_timeout_ms).await {
+            match Link::open(&login, self.context.settings().observation.probe_timeout_ms).await {
                 Err(error) => self.doubt(id, sign_of(&error)),
                 Ok(mut link) => {
                     self.heard(id);
@@ -158,7 +159,7 @@ impl Probes {
                         if !self.ask_once(id, &mut link).await {
                             break;
                         }
-                        let interval_ms = self.context.settings().detection_interval_ms;
+                        let interval_ms = self.context.settings().detection.detection_interval_ms;
                         tokio::time::sleep(Duration::from_millis(interval_ms)).await;
                     }
                 }
@@ -172,13 +173,13 @@ impl Probes {
     async fn ask_once(&self, id: u32, link: &mut Link) -> bool {
         let answer = watch::touch(link, self.context.settings().step_timeout_ms);
         tokio::pin!(answer);
-        let mut patience_ms = self.context.settings().detection_timeout_ms;
+        let mut patience_ms = self.context.settings().detection.detection_timeout_ms;
         let outcome = loop {
             match patient(patience_ms, &mut answer).await {
                 Some(outcome) => break outcome,
                 None => self.doubt(id, Sign::Silent),
             }
-            patience_ms = self.context.settings().detection_interval_ms;
+            patience_ms = self.context.settings().detection.detection_interval_ms;
         };
         match &outcome {
             Ok(read_only) => {
@@ -233,8 +234,14 @@ impl Probes {
 
     /// Connects anew; the reason to call the server dead, or `None` when it lives.
     async fn examine(&self, id: u32, place: &Place, since_us: u64) -> Option<String> {
-        let timeout_ms = self.context.settings().detection_timeout_ms;
-        let rounds = self.context.settings().detections.saturating_sub(1).max(1);
+        let timeout_ms = self.context.settings().detection.detection_timeout_ms;
+        let rounds = self
+            .context
+            .settings()
+            .detection
+            .detections
+            .saturating_sub(1)
+            .max(1);
         let mut found = Greeting::Silent;
         for _ in 0..rounds {
             found = self.greeting(place, timeout_ms).await;

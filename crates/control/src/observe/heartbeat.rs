@@ -197,7 +197,7 @@ impl Heartbeats {
             pulse.primary = Some(members.primary.clone());
         }
         let now_us = self.context.now_us();
-        let write_us = self.context.settings().heartbeat_interval_ms * 1000;
+        let write_us = self.context.settings().observation.heartbeat_interval_ms * 1000;
         let written = pulse.writing.as_ref().is_none_or(JoinHandle::is_finished);
         if !written && now_us >= pulse.next_write_us {
             pulse.next_write_us = now_us + write_us;
@@ -235,7 +235,7 @@ impl Heartbeats {
 
     /// How often somebody wants positions to be looked at; `None` when nobody does.
     fn look_every_us(&self, now_us: u64) -> Option<u64> {
-        let position_us = self.context.settings().position_interval_ms * 1000;
+        let position_us = self.context.settings().observation.position_interval_ms * 1000;
         let positions = self
             .context
             .interest
@@ -258,7 +258,7 @@ impl Heartbeats {
         members: &Members,
         samples: &PositionSamples,
     ) -> Option<()> {
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let place = &members.primary;
         let link = self.links.link(pulse.link.take(), place.at.clone());
         let mut link = link.await.ok()?;
@@ -360,7 +360,7 @@ impl Heartbeats {
         target: &PositionSample,
         samples: &PositionSamples,
     ) -> Option<()> {
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let open = self.links.link(link.take(), place.at.clone());
         let mut open = open.await.ok()?;
         let asked_us = self.context.now_us();
@@ -423,7 +423,7 @@ impl Heartbeats {
     /// The pulse's write has not ended yet. One that waits for an acknowledgement or for somebody's
     /// lock says nothing against its server.
     pub(crate) async fn look_why_it_hangs(&self, id: u32) {
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let Ok(mut link) = self.links.lend(id).await else {
             return;
         };

@@ -23,9 +23,12 @@ impl Probes {
     /// Lets the farm know a member by its key from now on, if it knows none yet: members of a farm that
     /// was made before keys were kept.
     pub(crate) async fn pin(&self, id: u32, record: &ServerRecord, link: &Link) {
-        if record.certificate.is_some() || self.context.leadership.right().is_none() {
+        if record.certificate.is_some() {
             return;
         }
+        let Some(lead) = self.context.leadership.lead() else {
+            return;
+        };
         let Some(key) = self.pin_of(link, record.engine) else {
             return;
         };
@@ -38,7 +41,7 @@ impl Probes {
             Some(_) => Err(CommandError::Stale),
         };
         // The next probe tries again.
-        if self.context.edit_server(id, edit).await.is_ok() {
+        if self.context.edit_server(&lead, id, edit).await.is_ok() {
             let address = record.address();
             let detail = format!("{address} is known by the key {known} from now on");
             let event = Event::now("certificate_pinned", &record.group, detail);

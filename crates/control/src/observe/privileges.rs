@@ -146,7 +146,10 @@ impl OwnAccount {
         else {
             return;
         };
-        let (number, timeout_ms) = (open.id(), self.context.settings().probe_timeout_ms);
+        let (number, timeout_ms) = (
+            open.id(),
+            self.context.settings().observation.probe_timeout_ms,
+        );
         let Ok(found) = lacking(open, &self.features_used(), timeout_ms).await else {
             *link = None;
             return;
@@ -195,7 +198,7 @@ impl OwnAccount {
     fn features_used(&self) -> Vec<Feature> {
         let (snapshot, settings) = (self.context.snapshot(), self.context.settings());
         let mut features = essential();
-        if settings.rejoin_by_clone {
+        if settings.provision.rejoin_by_clone {
             features.push(Feature::Clone);
         }
         if snapshot.sharding.is_some() {
@@ -204,7 +207,7 @@ impl OwnAccount {
         if !snapshot.containers.is_empty() {
             features.push(Feature::Containers);
         }
-        if settings.relaxed_replicas {
+        if settings.failover.relaxed_replicas {
             features.push(Feature::RelaxedReplicas);
         }
         features

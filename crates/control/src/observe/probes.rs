@@ -60,7 +60,7 @@ impl Probes {
                     self.failed(id, &error);
                 }
             }
-            let interval_ms = self.context.settings().probe_interval_ms;
+            let interval_ms = self.context.settings().observation.probe_interval_ms;
             let pause_ms = if failed {
                 interval_ms / RETRY_DIVISOR
             } else {
@@ -79,12 +79,12 @@ impl Probes {
     async fn relax(&self, id: u32, link: &mut Option<Link>) -> bool {
         let Some(open) = link
             .as_mut()
-            .filter(|_| self.context.settings().relaxed_replicas)
+            .filter(|_| self.context.settings().failover.relaxed_replicas)
         else {
             return true;
         };
         let may = || {
-            if self.context.leadership.right().is_none() {
+            if self.context.leadership.lead().is_none() {
                 return false;
             }
             let state = self.context.state();
@@ -96,7 +96,7 @@ impl Probes {
         if !may() {
             return false;
         }
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let mut done = exchange::relax(open, timeout_ms).await;
         let stays = may();
         if done.is_ok() && !stays {
@@ -118,7 +118,7 @@ impl Probes {
     ) -> Result<Observation, Error> {
         self.context.tally.probes.fetch_add(1, Relaxed);
         Chore::Probe.pass();
-        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
         let galera = self.context.state().records.kind(&record.group) == GroupKind::Galera;
         let acks = record.status == Status::Primary && !galera;
         let mut open = self.links.link(link.take(), record).await?;
@@ -158,7 +158,7 @@ impl Probes {
 
     fn failed(&self, id: u32, error: &Error) {
         self.context.tally.probes_failed.fetch_add(1, Relaxed);
-        let failures_max = self.context.settings().probe_failures;
+        let failures_max = self.context.settings().observation.probe_failures;
         let turn = self
             .context
             .state()

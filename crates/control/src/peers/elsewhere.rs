@@ -25,7 +25,7 @@ impl PeerRouters {
             Ok(way) => way,
             Err(why) => return Box::pin(std::future::ready(Err(PeerError::Unreached(why)))),
         };
-        self.context.settings().peers.ask(Question {
+        self.context.settings().peers.transport.ask(Question {
             peer: peer.clone(),
             way,
             call,
@@ -39,7 +39,7 @@ impl PeerRouters {
         peers: Vec<Arc<Peer>>,
         call: &Call,
     ) -> Vec<(Arc<Peer>, Result<Table, PeerError>)> {
-        let limit = Duration::from_millis(self.context.settings().peer_timeout_ms);
+        let limit = Duration::from_millis(self.context.settings().peers.peer_timeout_ms);
         let mut asking = JoinSet::new();
         for peer in peers {
             let answer = self.asking(&peer, call.clone(), limit);

@@ -53,7 +53,7 @@ impl PeerRouters {
         if peer.tls {
             return Ok(Way::Tls(Arc::clone(&self.mutual()?.client)));
         }
-        if !self.context.settings().peers_in_clear {
+        if !self.context.settings().peers.peers_in_clear {
             return Err(format!(
                 "it runs {}, which speaks to peers in clear only; upgrade it, or set peers_in_clear = on on \
                  the upgraded routers until it is upgraded",
@@ -69,7 +69,7 @@ impl PeerRouters {
     pub(crate) fn answers_in_clear(&self) -> bool {
         let roster = self.election.roster();
         let mut older = roster.others.iter().filter(|peer| !peer.tls).peekable();
-        if self.context.settings().peers_in_clear && older.peek().is_some() {
+        if self.context.settings().peers.peers_in_clear && older.peek().is_some() {
             older.for_each(|peer| self.warn_of(peer));
             return true;
         }

@@ -6,6 +6,7 @@ use engine::{Link, Missing, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Status};
 
 use crate::context::records::no_group;
+use crate::leadership::lead::Lead;
 use crate::provision::Provision;
 use catalog::command::CommandError;
 use catalog::configuration::Author;
@@ -46,13 +47,17 @@ impl Newcomer {
 impl Provision {
     /// Adds a server to a group: as its primary when it is the first, else as a replica of the
     /// primary. Adding it a second time changes nothing.
-    pub(crate) async fn admit(&self, newcomer: &Newcomer) -> Result<Admitted, CommandError> {
+    pub(crate) async fn admit(
+        &self,
+        lead: &Lead,
+        newcomer: &Newcomer,
+    ) -> Result<Admitted, CommandError> {
         let context = &self.context;
         let (host, port, timeout_ms) = (&newcomer.host, newcomer.port, newcomer.timeout_ms);
         let records = context.state().records.clone();
         if let Some(uuid) = already_there(&records, newcomer)? {
             // An earlier addition may have ended between the record and this.
-            self.links.apply_acks(&newcomer.group).await?;
+            self.links.apply_acks(lead, &newcomer.group).await?;
             return Ok(Admitted::Member(uuid));
         }
         let login = self.links.login_asked(host, port);
@@ -63,12 +68,14 @@ impl Provision {
                 .account_suffices(&mut link, timeout_ms)
                 .await?;
         }
-        self.links.act_by_right(&mut link).await?;
+        self.links.act(lead, &mut link).await?;
         self.accounts.takes_headers(host, port, timeout_ms).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         let version = link.version().clone();
         if !replicates {
-            let uuid = self.admit_node(&records, newcomer, &mut link, seen).await?;
+            let uuid = self
+                .admit_node(lead, &records, newcomer, &mut link, seen)
+                .await?;
             return Ok(Admitted::Member(uuid));
         }
         objections(&records, newcomer, &version, &seen)?;
@@ -83,21 +90,13 @@ impl Provision {
         let primary = records
             .primary(&newcomer.group)
             .map(|(_, server)| server.clone());
-        let status = if primary.is_some() {
-            Status::Replica
-        } else {
-            Status::Primary
+        let status = match primary {
+            Some(_) => Status::Replica,
+            None => Status::Primary,
         };
-        if !newcomer.update_only {
-            match &primary {
-                Some(primary) => {
-                    let joined = self.join(&mut link, primary, timeout_ms).await?;
-                    if let Some(why) = joined {
-                        return Ok(Admitted::NeedsCopy(why));
-                    }
-                }
-                None => lead(&mut link, &seen, timeout_ms).await?,
-            }
+        let placed = self.place(lead, newcomer, &mut link, &seen, primary.as_ref());
+        if let Some(why) = placed.await? {
+            return Ok(Admitted::NeedsCopy(why));
         }
         let key = self.probes.pin_of(&link, version.engine);
         let record = record(newcomer, &version, &seen, status, key)?;
@@ -105,9 +104,11 @@ impl Provision {
         let observation = engine::probe(&mut link, false, timeout_ms).await?;
         // Known before the snapshot shows the server, so that it serves from the first moment.
         self.probes.answered(id, observation);
-        context.commit_as(&newcomer.author, transaction).await?;
+        context
+            .commit_as(lead, &newcomer.author, transaction)
+            .await?;
         if !newcomer.update_only {
-            self.links.apply_acks(&newcomer.group).await?;
+            self.links.apply_acks(lead, &newcomer.group).await?;
         }
         if !advice.is_empty() {
             let detail = format!("{} should be told: {}", record.address(), advice.join("; "));
@@ -116,9 +117,25 @@ impl Provision {
         }
         Ok(Admitted::Member(record.uuid))
     }
-}
 
-impl Provision {
+    /// Lets a server follow the primary, or opens it where there is none yet. Gives the reason when it has to be
+    /// filled first.
+    async fn place(
+        &self,
+        lead: &Lead,
+        newcomer: &Newcomer,
+        link: &mut Link,
+        seen: &Observation,
+        primary: Option<&ServerRecord>,
+    ) -> Result<Option<String>, CommandError> {
+        let timeout_ms = newcomer.timeout_ms;
+        match primary {
+            _ if newcomer.update_only => Ok(None),
+            Some(primary) => self.join(lead, link, primary, timeout_ms).await,
+            None => open_first(link, seen, timeout_ms).await.map(|()| None),
+        }
+    }
+
     /// Refuses a server whose `server_id` another one of the group has: replicas would ignore its
     /// events, or throw each other out.
     pub(crate) fn server_id_is_free(
@@ -150,7 +167,11 @@ impl Provision {
 
 /// Makes the first server of a group take writes. A server that follows another one is part of
 /// something else.
-async fn lead(link: &mut Link, seen: &Observation, timeout_ms: u64) -> Result<(), CommandError> {
+async fn open_first(
+    link: &mut Link,
+    seen: &Observation,
+    timeout_ms: u64,
+) -> Result<(), CommandError> {
     if let Some(replica) = &seen.replica {
         return Err(CommandError::Refused(format!(
             "server {} follows {}:{}, so it cannot be a group's primary; add that server first, or \

@@ -14,6 +14,7 @@ use farm::{GroupKind, Mode, Position, Status};
 
 use crate::context::records::no_group;
 use crate::context::seen::Seen;
+use crate::leadership::lead::Lead;
 use crate::provision::admission::Admitted;
 use crate::provision::jobs::{Aim, Job, State};
 use catalog::Method;
@@ -221,9 +222,10 @@ impl Provision {
             return Ok(source);
         }
         let primary = self.context.leader_of(&job.group)?;
+        let lead = &self.context.leadership.must_lead()?;
         let (mut link, mut leader) = (
-            self.links.reach(&source).await?,
-            self.links.reach(&primary).await?,
+            self.links.reach(lead, &source).await?,
+            self.links.reach(lead, &primary).await?,
         );
         let timeout_ms = self.context.settings().step_timeout_ms;
         let errant = engine::divergence(&mut link, &mut leader, timeout_ms).await?;
@@ -284,7 +286,8 @@ impl Provision {
             Aim::Join(newcomer) => {
                 job.progress.enter("joins the group");
                 let _one_at_a_time = self.context.changing.lock().await;
-                match self.admit(newcomer).await? {
+                let lead = &self.context.leadership.must_lead()?;
+                match self.admit(lead, newcomer).await? {
                     Admitted::Member(uuid) => Ok(uuid),
                     Admitted::NeedsCopy(why) => Err(CommandError::Refused(why)),
                 }
@@ -306,8 +309,9 @@ impl Provision {
         }
         may_be_rebuilt(&record, &record.group.clone())?;
         let group = record.group.clone();
-        self.stand(id, &record, Status::Faulty).await?;
-        self.links.apply_acks(&group).await
+        let lead = &self.context.leadership.must_lead()?;
+        self.stand(lead, id, &record, Status::Faulty).await?;
+        self.links.apply_acks(lead, &group).await
     }
 
     async fn follow_after_copy(
@@ -318,13 +322,14 @@ impl Provision {
         let record = self.context.member(id)?;
         let primary = self.context.leader_of(&record.group)?;
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.links.reach(&record).await?;
+        let lead = &self.context.leadership.must_lead()?;
+        let mut link = self.links.reach(lead, &record).await?;
         engine::make_replica(&mut link, &self.links.replica_login(&primary), timeout_ms).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         self.probes.answered(id, seen);
         let (uuid, group, address) = (record.uuid.clone(), record.group.clone(), record.address());
-        self.stand(id, &record, Status::Replica).await?;
-        self.links.apply_acks(&group).await?;
+        self.stand(lead, id, &record, Status::Replica).await?;
+        self.links.apply_acks(lead, &group).await?;
         let detail = format!("{address} was filled anew at {position} and follows its primary");
         self.context
             .happened(Event::now("server_rebuilt", &group, detail).of(&uuid, address));
@@ -335,6 +340,7 @@ impl Provision {
     /// not lead is read-only or offline.
     pub(crate) async fn stand(
         &self,
+        lead: &Lead,
         id: u32,
         record: &ServerRecord,
         status: Status,
@@ -353,7 +359,7 @@ impl Provision {
             }
             Ok(())
         };
-        self.context.edit_server(id, edit).await
+        self.context.edit_server(lead, id, edit).await
     }
 
     pub(crate) fn destination_login(&self, job: &Job) -> Result<Login, CommandError> {

@@ -183,7 +183,12 @@ impl Provision {
         match ends.source.engine {
             Engine::MariaDb => {
                 let (from, to) = (address(&ends.from), address(&ends.to));
-                Ok(self.context.settings().backup.objection(&from, &to))
+                Ok(self
+                    .context
+                    .settings()
+                    .provision
+                    .backup
+                    .objection(&from, &to))
             }
             Engine::MySql => {
                 let mut donor = Link::open(&ends.from, timeout_ms).await?;
@@ -196,7 +201,7 @@ impl Provision {
                 // Behind a clone the server ends, and stays down where nobody starts it: who knows that
                 // somebody does names the method.
                 let to = address(&ends.to);
-                if wanted.is_none() && !self.context.settings().backup.restarts(&to) {
+                if wanted.is_none() && !self.context.settings().provision.backup.restarts(&to) {
                     return Ok(Some(format!(
                         "{to} ends behind its clone, and it is not known that somebody starts it again; \
                          --method=clone takes the clone plugin"
@@ -223,7 +228,7 @@ impl Provision {
             account: clone_account(job),
             // Password policies want all kinds of characters.
             password: format!("Aa1!{password}"),
-            mib_per_s_max: settings.clone_mib_per_s_max,
+            mib_per_s_max: settings.provision.clone_mib_per_s_max,
         };
         let outcome = async {
             let ended = clone_plugin::run(&order, &job.progress, timeout_ms).await?;
@@ -294,11 +299,11 @@ impl Provision {
         let order = BackupOrder {
             donor: address(&ends.from),
             recipient: address(&ends.to),
-            mib_per_s_max: settings.clone_mib_per_s_max,
+            mib_per_s_max: settings.provision.clone_mib_per_s_max,
             progress: job.progress.clone(),
         };
         let timeout_ms = settings.step_timeout_ms;
-        let filled = settings.backup.fill(order).await;
+        let filled = settings.provision.backup.fill(order).await;
         let gtids = filled.map_err(CommandError::Refused)?;
         job.progress.enter("sets the position");
         Ok(copy::take_position(&ends.to, &gtids, timeout_ms).await?)

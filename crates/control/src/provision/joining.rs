@@ -3,6 +3,7 @@
 use engine::{Divergence, Link, Login};
 use farm::Position;
 
+use crate::leadership::lead::Lead;
 use crate::provision::Provision;
 use catalog::command::CommandError;
 use catalog::record::ServerRecord;
@@ -11,11 +12,12 @@ impl Provision {
     /// Lets a server of the group that was out of it follow the primary again.
     pub(crate) async fn follow_again(
         &self,
+        lead: &Lead,
         link: &mut Link,
         primary: &ServerRecord,
     ) -> Result<(), CommandError> {
         let timeout_ms = self.context.settings().step_timeout_ms;
-        match self.join(link, primary, timeout_ms).await? {
+        match self.join(lead, link, primary, timeout_ms).await? {
             None => Ok(()),
             Some(why) => Err(CommandError::Refused(format!(
                 "server {} cannot follow {}: {why}; `server clone {} {}` fills it",
@@ -31,11 +33,12 @@ impl Provision {
     /// reason when it is empty and has to be filled first.
     pub(crate) async fn join(
         &self,
+        lead: &Lead,
         link: &mut Link,
         primary: &ServerRecord,
         timeout_ms: u64,
     ) -> Result<Option<String>, CommandError> {
-        let mut leader = self.links.reach(primary).await?;
+        let mut leader = self.links.reach(lead, primary).await?;
         let leading = engine::probe(&mut leader, false, timeout_ms).await?;
         if leading.read_only {
             return Err(CommandError::Refused(format!(

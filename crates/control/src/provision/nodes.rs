@@ -7,6 +7,7 @@ use engine::galera;
 use engine::{Link, Observation};
 use farm::Status;
 
+use crate::leadership::lead::Lead;
 use crate::provision::Provision;
 use crate::provision::admission::{Newcomer, record};
 use catalog::command::CommandError;
@@ -16,6 +17,7 @@ impl Provision {
     /// Adds a node of the group's cluster. Gives its UUID.
     pub(crate) async fn admit_node(
         &self,
+        lead: &Lead,
         records: &Records,
         newcomer: &Newcomer,
         link: &mut Link,
@@ -34,7 +36,7 @@ impl Provision {
             return refused(format!("server {address} cannot join: {trouble}"));
         }
         for (_, member) in records.members(&newcomer.group) {
-            let Ok(mut other) = self.links.reach(member).await else {
+            let Ok(mut other) = self.links.reach(lead, member).await else {
                 continue;
             };
             let theirs = galera::node(&mut other, newcomer.timeout_ms).await?;
@@ -52,7 +54,7 @@ impl Provision {
         let (id, transaction) = records.add_server(&record);
         self.probes.answered(id, seen);
         self.context
-            .commit_as(&newcomer.author, transaction)
+            .commit_as(lead, &newcomer.author, transaction)
             .await?;
         Ok(record.uuid)
     }

@@ -17,6 +17,7 @@ use engine::{Divergence, Link, ThreadError};
 use farm::{Engine, GroupKind, Status};
 use meta::private;
 
+use crate::leadership::lead::Lead;
 use crate::observe::stance::{Stance, stance};
 use crate::provision::jobs::Aim;
 use catalog::command::CommandError;
@@ -54,7 +55,7 @@ impl Rejoin {
     ///
     /// # Errors
     /// A server does not answer or refuses a step, or the group has no primary that takes writes.
-    pub async fn rejoin_server(&self, id: u32) -> Result<Rejoined, CommandError> {
+    pub async fn rejoin_server(&self, lead: &Lead, id: u32) -> Result<Rejoined, CommandError> {
         let _one_at_a_time = self.context.changing.lock().await;
         let record = self.context.member(id)?;
         let primary = self.context.leader_of(&record.group)?;
@@ -65,14 +66,14 @@ impl Rejoin {
             return Ok(Rejoined::BeingFilled(job.uuid.clone()));
         }
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.links.reach(&record).await?;
-        let mut leader = self.links.reach(&primary).await?;
+        let mut link = self.links.reach(lead, &record).await?;
+        let mut leader = self.links.reach(lead, &primary).await?;
         takes_writes(&mut leader, &primary, timeout_ms).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         match stance(&seen, &primary) {
-            Stance::Follows => return self.back_in_group(id, record).await,
+            Stance::Follows => return self.back_in_group(lead, id, record).await,
             Stance::Stopped(why) => return Ok(Rejoined::LeftAlone(why)),
-            Stance::Torn(why) => return self.fill_or_condemn(id, record, &why).await,
+            Stance::Torn(why) => return self.fill_or_condemn(lead, id, record, &why).await,
             Stance::Astray => {}
         }
         if !seen.read_only {
@@ -80,17 +81,17 @@ impl Rejoin {
         }
         let divergence = engine::divergence(&mut link, &mut leader, timeout_ms).await?;
         if divergence.count > 0 {
-            return self.give_up_errant(id, record, &divergence).await;
+            return self.give_up_errant(lead, id, record, &divergence).await;
         }
         if divergence.out_of_reach {
             let why = "what it lacks is no longer in the primary's binary logs";
-            return self.fill_or_condemn(id, record, why).await;
+            return self.fill_or_condemn(lead, id, record, why).await;
         }
         // Not what a crash may have left of its own notes counts, but what it has in its log.
         engine::detach(&mut link, timeout_ms).await?;
         let mended = self.mend_branches(&record, [&mut link, &mut leader]);
         if let Err(why) = mended.await? {
-            return self.fill_or_condemn(id, record, &why).await;
+            return self.fill_or_condemn(lead, id, record, &why).await;
         }
         let login = self.links.replica_login(&primary);
         match engine::make_replica(&mut link, &login, timeout_ms).await {
@@ -99,14 +100,14 @@ impl Rejoin {
                 error: Some(error), ..
             }) if needs_a_copy(&error) => {
                 engine::detach(&mut link, timeout_ms).await?;
-                return self.fill_or_condemn(id, record, &error.text).await;
+                return self.fill_or_condemn(lead, id, record, &error.text).await;
             }
             Err(error) => return Err(error.into()),
         }
         if engine::lost_branches(&mut link, &mut leader, timeout_ms).await? {
             engine::detach(&mut link, timeout_ms).await?;
             let why = "a crash took prepared XA branches from it that its binary log has";
-            return self.fill_or_condemn(id, record, why).await;
+            return self.fill_or_condemn(lead, id, record, why).await;
         }
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         self.probes.answered(id, seen);
@@ -114,7 +115,7 @@ impl Rejoin {
         let event = Event::now("server_rejoined", &record.group, detail);
         self.context
             .happened(event.of(&record.uuid, record.address()));
-        self.back_in_group(id, record).await
+        self.back_in_group(lead, id, record).await
     }
 
     /// Puts right what a crash left of branches on a server; those who may know of some are asked
@@ -155,11 +156,18 @@ impl Rejoin {
         }
     }
 
-    async fn back_in_group(&self, id: u32, record: ServerRecord) -> Result<Rejoined, CommandError> {
+    async fn back_in_group(
+        &self,
+        lead: &Lead,
+        id: u32,
+        record: ServerRecord,
+    ) -> Result<Rejoined, CommandError> {
         if record.status == Status::Faulty {
             let group = record.group.clone();
-            self.provision.stand(id, &record, Status::Replica).await?;
-            self.links.apply_acks(&group).await?;
+            self.provision
+                .stand(lead, id, &record, Status::Replica)
+                .await?;
+            self.links.apply_acks(lead, &group).await?;
         }
         Ok(Rejoined::Follows)
     }
@@ -167,6 +175,7 @@ impl Rejoin {
     /// Tells of errant transactions and saves them; only then the server may be filled anew.
     async fn give_up_errant(
         &self,
+        lead: &Lead,
         id: u32,
         record: ServerRecord,
         divergence: &Divergence,
@@ -190,7 +199,7 @@ impl Rejoin {
                     format!("the {count} transactions {errant} of {address} are saved in {path}"),
                 );
                 let why = format!("it holds {count} transactions that its group has not: {errant}");
-                self.fill_or_condemn(id, record, &why).await
+                self.fill_or_condemn(lead, id, record, &why).await
             }
             Err(error) => {
                 tell(
@@ -198,19 +207,20 @@ impl Rejoin {
                     format!("the transactions {errant} of {address} cannot be saved: {error}"),
                 );
                 let why = format!("its transactions {errant} cannot be saved: {error}");
-                self.condemn(id, record, &why).await
+                self.condemn(lead, id, record, &why).await
             }
         }
     }
 
     async fn fill_or_condemn(
         &self,
+        lead: &Lead,
         id: u32,
         record: ServerRecord,
         why: &str,
     ) -> Result<Rejoined, CommandError> {
-        if !self.context.settings().rejoin_by_clone {
-            return self.condemn(id, record, why).await;
+        if !self.context.settings().provision.rejoin_by_clone {
+            return self.condemn(lead, id, record, why).await;
         }
         let address = record.address();
         let job = self.provision.start_job(
@@ -228,6 +238,7 @@ impl Rejoin {
 
     async fn condemn(
         &self,
+        lead: &Lead,
         id: u32,
         record: ServerRecord,
         why: &str,
@@ -237,8 +248,10 @@ impl Rejoin {
         let event = Event::now("rejoin_failed", &group, format!("{address}: {detail}"));
         self.context.happened(event.of(&record.uuid, address));
         if record.status != Status::Faulty {
-            self.provision.stand(id, &record, Status::Faulty).await?;
-            self.links.apply_acks(&group).await?;
+            self.provision
+                .stand(lead, id, &record, Status::Faulty)
+                .await?;
+            self.links.apply_acks(lead, &group).await?;
         }
         Ok(Rejoined::NeedsClone(detail))
     }
@@ -250,7 +263,7 @@ impl Rejoin {
         record: &ServerRecord,
         divergence: &Divergence,
     ) -> Result<PathBuf, CommandError> {
-        let dir = self.context.settings().errant_dir.clone();
+        let dir = self.context.settings().provision.errant_dir.clone();
         let unwritable = |error: std::io::Error| {
             CommandError::Refused(format!("cannot write to {}: {error}", dir.display()))
         };
@@ -278,7 +291,13 @@ impl Rejoin {
         };
         let text = path.with_extension("sql");
         let on_path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs = self.context.settings().tool_dirs.clone().into_iter();
+        let dirs = self
+            .context
+            .settings()
+            .provision
+            .tool_dirs
+            .clone()
+            .into_iter();
         for dir in dirs.chain(std::env::split_paths(&on_path)) {
             for tool in names.iter().map(|name| dir.join(name)) {
                 if tool.is_file() && runs(&tool, path, &text).await {
@@ -296,10 +315,10 @@ impl Rejoin {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let now = Instant::now();
-            if self.context.leadership.right().is_none() {
+            let Some(lead) = self.context.leadership.lead() else {
                 astray.clear();
                 continue;
-            }
+            };
             let found = self.astray();
             astray.retain(|id, _| found.contains(id));
             told.retain(|id, _| found.contains(id));
@@ -308,7 +327,7 @@ impl Rejoin {
                 if now.saturating_duration_since(since) < ASTRAY_FOR {
                     continue;
                 }
-                match self.rejoin_server(id).await {
+                match self.rejoin_server(&lead, id).await {
                     Ok(_) => {
                         astray.remove(&id);
                     }

@@ -12,6 +12,7 @@ use farm::{Engine, Mode, Position, Status};
 use meta::Transaction;
 
 use crate::context::records::no_group;
+use crate::leadership::lead::Lead;
 use crate::provision::Rejoin;
 use catalog::command::CommandError;
 use catalog::event::Event;
@@ -31,11 +32,12 @@ impl Rejoin {
     /// the primary's UUID. Idempotent.
     pub async fn restore_primary(&self, group: &str) -> Result<String, CommandError> {
         let _one_at_a_time = self.context.changing.lock().await;
+        let lead = &self.context.leadership.must_lead()?;
         let records = self.context.state().records.clone();
         if let Some(uuid) = machine_restores(&records, group) {
             return Ok(uuid);
         }
-        let (mut candidates, absent) = self.candidates(&records, group).await?;
+        let (mut candidates, absent) = self.candidates(lead, &records, group).await?;
         let writers: Vec<usize> = (0..candidates.len())
             .filter(|&at| !candidates[at].seen.read_only)
             .collect();
@@ -49,13 +51,14 @@ impl Rejoin {
         }
         let leader = choose(&candidates).ok_or_else(|| diverged(group, &candidates))?;
         let leader = candidates.remove(leader);
-        self.lead_again(&records, leader, candidates).await
+        self.lead_again(lead, &records, leader, candidates).await
     }
 
     /// Connects to every server that counts. What speaks against a choice without the last one that
     /// did not answer comes beside those that did.
     async fn candidates(
         &self,
+        lead: &Lead,
         records: &Records,
         group: &str,
     ) -> Result<(Vec<Candidate>, Option<CommandError>), CommandError> {
@@ -73,7 +76,7 @@ impl Rejoin {
             if record.status == Status::Faulty {
                 continue;
             }
-            match self.candidate(id, record).await {
+            match self.candidate(lead, id, record).await {
                 Ok(candidate) => candidates.push(candidate),
                 Err(error) => absent = Some(missed(record, &error)),
             }
@@ -81,8 +84,13 @@ impl Rejoin {
         Ok((candidates, absent))
     }
 
-    async fn candidate(&self, id: u32, record: &ServerRecord) -> Result<Candidate, CommandError> {
-        let mut link = self.links.reach(record).await?;
+    async fn candidate(
+        &self,
+        lead: &Lead,
+        id: u32,
+        record: &ServerRecord,
+    ) -> Result<Candidate, CommandError> {
+        let mut link = self.links.reach(lead, record).await?;
         let seen = engine::probe(&mut link, false, self.context.settings().step_timeout_ms).await?;
         Ok(Candidate {
             id,
@@ -136,6 +144,7 @@ impl Rejoin {
     /// only then it takes writes.
     async fn lead_again(
         &self,
+        lead: &Lead,
         records: &Records,
         mut leader: Candidate,
         others: Vec<Candidate>,
@@ -148,7 +157,7 @@ impl Rejoin {
         }
         if leader.record.status != Status::Primary {
             self.context
-                .commit(change_of_primary(records, &leader, &others))
+                .commit(lead, change_of_primary(records, &leader, &others))
                 .await?;
         }
         let wanted = self.links.wanted_ack_wait_ms(&leader.record.group);

@@ -145,6 +145,7 @@ impl Resharding {
         let Some(kept) = self.move_record(job) else {
             return Err(Trouble::Failed("it is forgotten".to_owned()));
         };
+        let lead = &self.context.leadership.must_lead()?;
         let began = crew.held_since;
         let mut record = kept.value;
         if record.aborted || record.phase() != Phase::Cut {
@@ -167,7 +168,7 @@ impl Resharding {
             .finish()
             .when_revision(&key, kept.revision)
             .put(&key, &json(&record));
-        let mut outcome = self.context.commit(transaction).await;
+        let mut outcome = self.context.commit(lead, transaction).await;
         // An error may come from a store that has done it.
         while outcome.is_err() {
             if self.context.reload().await.is_ok() {

@@ -22,6 +22,7 @@ use crate::background::Background;
 use crate::context::Context;
 use crate::context::editing::TRIES;
 use crate::leadership::election::Election;
+use crate::leadership::lead::Lead;
 use crate::links::Links;
 use crate::peers::routers::PeerRouters;
 use crate::sharding::ShardedTables;
@@ -77,7 +78,7 @@ impl Resharding {
                     }
                 },
             }
-            if self.context.leadership.right().is_none() {
+            if self.context.leadership.lead().is_none() {
                 continue;
             }
             let waiting: Vec<String> = {
@@ -106,6 +107,7 @@ impl Resharding {
     /// Changes a move's record, unless somebody else has changed it since it was read.
     pub(crate) async fn change_move(
         &self,
+        lead: &Lead,
         job: &str,
         change: impl Fn(&mut MoveRecord),
     ) -> Result<(), CommandError> {
@@ -124,7 +126,7 @@ impl Resharding {
             let transaction = meta::Transaction::new()
                 .when_revision(&key, kept.revision)
                 .put(&key, &json(&record));
-            match self.context.commit(transaction).await {
+            match self.context.commit(lead, transaction).await {
                 Err(CommandError::Stale) if tried < TRIES => {}
                 other => return other,
             }

@@ -5,6 +5,7 @@ use machines::reshard::Phase;
 
 use super::condition::{of_merge, of_move, of_split};
 use crate::context::records::no_group;
+use crate::leadership::lead::Lead;
 use crate::reshard::Resharding;
 use crate::sharding::named::find_shard;
 use catalog::command::{Arguments, CommandError};
@@ -32,6 +33,7 @@ impl Resharding {
     /// refused.
     pub(crate) async fn order_move(
         &self,
+        lead: &Lead,
         args: &Arguments,
         wanted: Wanted<'_>,
     ) -> Result<String, CommandError> {
@@ -84,7 +86,9 @@ impl Resharding {
         for (_, job) in ended.iter().rev().skip(ENDED_MAX) {
             transaction = transaction.delete(&format!("{MOVE}{job}"));
         }
-        self.context.commit_as(&args.author(), transaction).await?;
+        self.context
+            .commit_as(lead, &args.author(), transaction)
+            .await?;
         Ok(job)
     }
 }

@@ -105,7 +105,7 @@ impl Resharding {
                     }
                 }
             };
-            if self.context.leadership.right().is_none() {
+            if self.context.leadership.lead().is_none() {
                 return;
             }
             if let (Told::Done, Action::Do(work)) = (told, action) {
@@ -142,10 +142,14 @@ impl Resharding {
             tracing::info!(job, why, "a move's step did not go well");
         }
         let stuck = told == Told::Stuck;
-        let noted = self.change_move(job, |record| {
-            record.error.clone_from(&why);
-            record.stuck = stuck;
-        });
+        let noted = async {
+            let lead = &self.context.leadership.must_lead()?;
+            let note = |record: &mut MoveRecord| {
+                record.error.clone_from(&why);
+                record.stuck = stuck;
+            };
+            self.change_move(lead, job, note).await
+        };
         if let Err(error) = noted.await {
             tracing::debug!(job, %error, "a move's trouble cannot be noted");
         }
@@ -191,7 +195,8 @@ impl Resharding {
         let transaction = meta::Transaction::new()
             .when_revision(&key, kept.revision)
             .put(&key, &json(&record));
-        self.context.commit(transaction).await?;
+        let lead = &self.context.leadership.must_lead()?;
+        self.context.commit(lead, transaction).await?;
         match phase {
             Phase::Cut => {
                 crew.held_since = Some(Instant::now());

@@ -88,7 +88,8 @@ impl Resharding {
         self.await_branches(&mut source, |now| before.is_disjoint(now), &record.from)
             .await?;
         let position = position.to_string();
-        self.change_move(job, |record| {
+        let lead = &self.context.leadership.must_lead()?;
+        self.change_move(lead, job, |record| {
             record.position.clone_from(&position);
             (record.table, record.rows, record.bytes) = (0, 0, 0);
             record.behind = Vec::new();
@@ -110,7 +111,12 @@ impl Resharding {
             .iter()
             .map(|table| table.database.clone())
             .collect();
-        match self.sharding.spread(&map, &Extent::Databases(whole)).await {
+        let lead = &self.context.leadership.must_lead()?;
+        match self
+            .sharding
+            .spread(lead, &map, &Extent::Databases(whole))
+            .await
+        {
             Err(catalog::command::CommandError::Refused(why)) => Err(Trouble::Stuck(why)),
             other => Ok(other?),
         }
@@ -241,7 +247,8 @@ impl Resharding {
             }
             if ended || noted.elapsed() > NOTE {
                 noted = Instant::now();
-                self.change_move(job, |record| {
+                let lead = &self.context.leadership.must_lead()?;
+                self.change_move(lead, job, |record| {
                     (record.table, record.rows, record.bytes) = (at, rows, bytes);
                     record.behind.clone_from(&behind);
                 })
@@ -309,7 +316,8 @@ impl Resharding {
         let record = self.moved(job)?;
         // Each record is a write of the store, and the cut must not wait for it.
         if !record.holds() && (soon || record.position != safe) {
-            self.change_move(job, |record| record.position.clone_from(&safe))
+            let lead = &self.context.leadership.must_lead()?;
+            self.change_move(lead, job, |record| record.position.clone_from(&safe))
                 .await?;
         }
         Ok(())

@@ -150,7 +150,7 @@ impl ClientWrites {
                 Ok(until) => {
                     since = until;
                     sleep(Duration::from_millis(
-                        self.context.settings().client_exchange_ms,
+                        self.context.settings().peers.client_exchange_ms,
                     ))
                     .await;
                 }
@@ -165,7 +165,7 @@ impl ClientWrites {
 
     async fn ask_writes(&self, peer: &Peer, since: u64) -> Result<u64, PeerError> {
         let call = Call::new(GROUP, WRITES, &[&since.to_string()]);
-        let limit = Duration::from_millis(self.context.settings().peer_timeout_ms) + NOTHING;
+        let limit = Duration::from_millis(self.context.settings().peers.peer_timeout_ms) + NOTHING;
         let table = self.peers.asking(peer, call, limit).await?;
         let strange = |error: serde_json::Error| PeerError::Strange(error.to_string());
         let mut answer = cells::<Value>(&table)?.into_iter();

@@ -11,6 +11,7 @@ use farm::shard::{ShardIx, ShardMap};
 use farm::sharding::Mapped;
 use futures_util::future::try_join_all;
 
+use crate::leadership::lead::Lead;
 use catalog::command::CommandError;
 use catalog::record::TableRecord;
 use planner::belongs::belongs;
@@ -99,7 +100,7 @@ impl ShardedTables {
     }
 
     /// A connection to the primary of a group for a command, which is the leader's.
-    pub(crate) async fn reach_group(&self, group: &str) -> Result<Link, CommandError> {
+    pub(crate) async fn reach_group(&self, lead: &Lead, group: &str) -> Result<Link, CommandError> {
         let primary = {
             let state = self.context.state();
             state
@@ -108,7 +109,7 @@ impl ShardedTables {
                 .map(|(_, server)| server.clone())
         };
         let primary = primary.ok_or_else(|| no_primary(group))?;
-        self.links.reach(&primary).await
+        self.links.reach(lead, &primary).await
     }
 
     /// Makes on all groups of a map what the global group has: the accounts, all databases, and in
@@ -116,13 +117,18 @@ impl ShardedTables {
     ///
     /// # Errors
     /// A group has something of the same name that is not the same, or refuses something.
-    pub(crate) async fn spread(&self, map: &ShardMap, extent: &Extent) -> Result<(), CommandError> {
+    pub(crate) async fn spread(
+        &self,
+        lead: &Lead,
+        map: &ShardMap,
+        extent: &Extent,
+    ) -> Result<(), CommandError> {
         let mapped = Mapped::new(map.clone());
         let others = mapped.groups[1..].iter();
         // All of them are read at once: a database of many tables takes many trips.
         let (global, others) = tokio::join!(
-            self.has(&map.global_group, extent),
-            try_join_all(others.map(|group| self.has(group, extent))),
+            self.has(lead, &map.global_group, extent),
+            try_join_all(others.map(|group| self.has(lead, group, extent))),
         );
         let (mut global, mut others) = (global?, others?);
         for there in &others {
@@ -156,9 +162,9 @@ impl ShardedTables {
     }
 
     /// Reads what a group has.
-    async fn has(&self, group: &str, extent: &Extent) -> Result<Has, CommandError> {
+    async fn has(&self, lead: &Lead, group: &str, extent: &Extent) -> Result<Has, CommandError> {
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.reach_group(group).await?;
+        let mut link = self.reach_group(lead, group).await?;
         let accounts = match extent {
             Extent::Databases(_) => Some(Granted::read(&mut link, timeout_ms).await?),
             Extent::Table(..) => None,

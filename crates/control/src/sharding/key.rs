@@ -82,15 +82,9 @@ mod tests {
     /// `id` gives ids, `user` is a number, `total` is computed.
     fn schema(primary: Vec<u16>, unique: Vec<Vec<u16>>) -> TableSchema {
         let column = |name: &str| Column {
-            name: name.into(),
-            data_type: "int".into(),
-            full_type: "int(11)".into(),
-            collation: None,
-            nullable: false,
             auto_increment: name == "id",
             generated: name == "total",
-            invisible: false,
-            default: None,
+            ..farm::samples::column(name, "int(11)")
         };
         TableSchema {
             columns: ["id", "user", "total"].map(column).into(),

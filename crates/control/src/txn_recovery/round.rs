@@ -64,7 +64,9 @@ impl TxnRecovery {
             if now != primaries || Instant::now() >= next {
                 primaries = now;
                 next = Instant::now()
-                    + Duration::from_millis(self.context.settings().crossing_interval_ms);
+                    + Duration::from_millis(
+                        self.context.settings().txn_recovery.crossing_interval_ms,
+                    );
                 self.look_round(&mut round).await;
             }
             self.start_waiting(&mut round);
@@ -142,8 +144,12 @@ impl TxnRecovery {
         };
         let farm = farm_number(&self.context.snapshot_now().farm_id);
         let mut link = self.lend(server).await?;
-        let answer =
-            engine::prepared(&mut link, farm, self.context.settings().probe_timeout_ms).await;
+        let answer = engine::prepared(
+            &mut link,
+            farm,
+            self.context.settings().observation.probe_timeout_ms,
+        )
+        .await;
         link.keep(answer).map(Some)
     }
 
@@ -250,7 +256,7 @@ impl TxnRecovery {
         if router.slot == own.slot && router.started_ms < own.started_ms {
             return true;
         }
-        seen_for >= Duration::from_millis(self.context.settings().crossing_grace_ms)
+        seen_for >= Duration::from_millis(self.context.settings().txn_recovery.crossing_grace_ms)
     }
 
     fn start_waiting(self: &Arc<Self>, round: &mut Round) {

@@ -91,7 +91,10 @@ impl TxnRecovery {
     async fn sweep_foreign(&self, group: &Group, server: ServerId) -> Result<(), String> {
         let farm = farm_number(&self.context.snapshot_now().farm_id);
         let settings = self.context.settings();
-        let kept_ms = settings.decisions_kept_ms.saturating_mul(FOREIGN_KEPT);
+        let kept_ms = settings
+            .txn_recovery
+            .decisions_kept_ms
+            .saturating_mul(FOREIGN_KEPT);
         let timeout_ms = settings.step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
         let mut link = self.lend(server).await.map_err(text)?;
@@ -134,7 +137,7 @@ impl TxnRecovery {
             // Another router, which may be asking for the row as long as it asks for anything.
             false => row
                 .age_ms
-                .is_none_or(|age| age >= self.context.settings().decisions_kept_ms),
+                .is_none_or(|age| age >= self.context.settings().txn_recovery.decisions_kept_ms),
         };
         if !knows {
             return false;

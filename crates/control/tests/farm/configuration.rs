@@ -53,7 +53,7 @@ impl Documents for OneNumber {
         text: &str,
         settings: &mut control::Settings,
     ) -> Result<(), Vec<Wrong>> {
-        settings.probe_failures = number(text)?;
+        settings.observation.probe_failures = number(text)?;
         let mut all = self.0.lock().expect("nobody panicked");
         all.push((version, text.to_owned()));
         Ok(())

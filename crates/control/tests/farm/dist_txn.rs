@@ -27,9 +27,9 @@ struct Stage {
 fn stage(dir: &Path, release: Release) -> Option<Stage> {
     let [a, b] = plane::servers_of::<2>(release)?;
     let plane = Plane::start_with(dir, |settings| {
-        settings.crossing_interval_ms = 100;
-        settings.crossing_grace_ms = 3_600_000;
-        settings.decisions_kept_ms = 0;
+        settings.txn_recovery.crossing_interval_ms = 100;
+        settings.txn_recovery.crossing_grace_ms = 3_600_000;
+        settings.txn_recovery.decisions_kept_ms = 0;
     });
     for (group, server) in [("a", &a), ("b", &b)] {
         plane.rows(&["group", "create", group]);
@@ -349,8 +349,8 @@ fn two_routers_do_no_harm(release: Release) {
     }
     let start = |dir: &Path| {
         Plane::start_with(dir, |settings| {
-            settings.crossing_interval_ms = 100;
-            settings.crossing_grace_ms = 50;
+            settings.txn_recovery.crossing_interval_ms = 100;
+            settings.txn_recovery.crossing_grace_ms = 50;
         })
     };
     let plane = start(dir.path());

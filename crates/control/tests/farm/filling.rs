@@ -91,7 +91,7 @@ fn details(plane: &Plane, kind: &str) -> Vec<String> {
 
 fn slow(dir: &std::path::Path, servers: &[Server]) -> Plane {
     let plane = Plane::start_with(dir, |settings| {
-        settings.clone_mib_per_s_max = SLOW_MIB_PER_S;
+        settings.provision.clone_mib_per_s_max = SLOW_MIB_PER_S;
     });
     plane.rows(&["group", "create", "g"]);
     for server in servers {

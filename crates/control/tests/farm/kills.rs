@@ -77,14 +77,14 @@ fn acknowledged_rows_survive_kills_of_the_primary(release: Release) {
     // What nobody was told of stays on a MySQL that restarts: it has to be filled anew, and one that is
     // left alone cannot fill others while its commits wait for them. MariaDB undoes it.
     let by_clone = release != Release::Installed;
-    let plane = farm_with(dir.path(), &servers, |all| all.rejoin_by_clone = by_clone);
-    servers[0].client().run("CREATE DATABASE d");
-    servers[0]
-        .client()
-        .run("CREATE TABLE d.t (id BIGINT PRIMARY KEY)");
+    let rejoins = |it: &mut control::Settings| it.provision.rejoin_by_clone = by_clone;
+    let plane = farm_with(dir.path(), &servers, rejoins);
+    let mut client = servers[0].client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (id BIGINT PRIMARY KEY)");
     // Without SUPER, so that a read-only server refuses its rows.
-    servers[0].client().run("CREATE USER app@'%'");
-    servers[0].client().run("GRANT ALL ON d.* TO app@'%'");
+    client.run("CREATE USER app@'%'");
+    client.run("GRANT ALL ON d.* TO app@'%'");
     plane.rows(&["group", "activate", "g"]);
 
     let stop = Arc::new(AtomicBool::new(false));

@@ -37,7 +37,9 @@ fn group(dir: &Path, release: Release, by_clone: bool) -> Option<(Plane, [Server
     for _ in 0..3 {
         servers.push(Server::start_with(release, &[("read_only", "ON")])?);
     }
-    let plane = Plane::start_with(dir, |settings| settings.rejoin_by_clone = by_clone);
+    let plane = Plane::start_with(dir, |settings| {
+        settings.provision.rejoin_by_clone = by_clone
+    });
     plane.rows(&["group", "create", "g"]);
     for server in &servers {
         plane.rows(&["group", "add", "g", &address(server)]);

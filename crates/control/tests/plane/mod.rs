@@ -53,10 +53,10 @@ impl Plane {
             tls: control::LinkTls::Off,
         };
         let mut settings = Settings::new(credentials);
-        settings.probe_interval_ms = 50;
-        settings.accounts_interval_ms = 50;
+        settings.observation.probe_interval_ms = 50;
+        settings.observation.accounts_interval_ms = 50;
         settings.step_timeout_ms = 20_000;
-        settings.errant_dir = dir.join("errant");
+        settings.provision.errant_dir = dir.join("errant");
         set(&mut settings);
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let (stop, stopped) = oneshot::channel::<()>();

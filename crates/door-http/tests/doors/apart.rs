@@ -5,11 +5,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::running::{HERE, House};
+use crate::running::{HERE, House, List, Lists};
 use catalog::Call;
-use control::{SessionInfo, Sessions};
+use control::SessionInfo;
 use door_http::{Family, Metrics};
-use farm::{Kill, Killed};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -77,26 +76,10 @@ impl Metrics for Hanging {
 }
 
 /// Cores that do not answer.
-impl Sessions for Hanging {
+impl List for Hanging {
     fn list(&self) -> Vec<SessionInfo> {
         self.hang();
         vec![SessionInfo::default()]
-    }
-
-    fn kill(&self, _: &Kill) -> Killed {
-        Killed::Sessions(0)
-    }
-
-    fn turned(&self) {}
-
-    fn units_of_work_before(&self, _: u64) -> Option<usize> {
-        None
-    }
-
-    fn placed(&self, _: u8) {}
-
-    fn counted(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
     }
 }
 
@@ -131,8 +114,8 @@ async fn a_request_that_hangs_does_not_keep_the_control_plane() {
 
 #[tokio::test]
 async fn cores_that_do_not_answer_a_list_keep_neither_the_control_plane_nor_the_door() {
-    let (sessions, held) = hanging();
-    let house = House::open(sessions, Vec::new(), |_| {}).await;
+    let (cores, held) = hanging();
+    let house = House::open(Arc::new(Lists(cores)), Vec::new(), |_| {}).await;
     let list = house.ask(HERE, "/v1/session/list").await;
     let held = held.hangs().await;
     house.is_governed().await;

@@ -4,10 +4,9 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::running::{HERE, House};
+use crate::running::{HERE, House, List, Lists};
 use control::{NoSessions, SessionInfo, Sessions};
 use door_http::{Family, Kind, Metrics, Sample, Settings};
-use farm::{Kill, Killed};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -58,7 +57,7 @@ impl Gate {
     }
 }
 
-impl Sessions for Gate {
+impl List for Gate {
     fn list(&self) -> Vec<SessionInfo> {
         let mut state = self.state.lock().expect("no panic");
         state.1 += 1;
@@ -67,22 +66,6 @@ impl Sessions for Gate {
             .moved
             .wait_timeout_while(state, PATIENCE, |state| !state.0);
         drop(waited);
-        Vec::new()
-    }
-
-    fn kill(&self, _: &Kill) -> Killed {
-        Killed::Sessions(0)
-    }
-
-    fn turned(&self) {}
-
-    fn units_of_work_before(&self, _: u64) -> Option<usize> {
-        None
-    }
-
-    fn placed(&self, _: u8) {}
-
-    fn counted(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
@@ -165,7 +148,7 @@ async fn answers_that_nobody_reads_keep_nobody_out() {
 #[tokio::test]
 async fn work_keeps_others_out_with_a_word() {
     let gate = Arc::<Gate>::default();
-    let sessions = Arc::clone(&gate) as Arc<dyn Sessions>;
+    let sessions = Arc::new(Lists(Arc::clone(&gate)));
     let house = House::of(sessions, |settings| settings.address_connections_max = 3).await;
     let mut lists = Vec::new();
     for _ in 0..3 {
@@ -192,7 +175,7 @@ async fn work_keeps_others_out_with_a_word() {
 #[tokio::test]
 async fn a_list_that_nobody_waits_for_is_not_made() {
     let gate = Arc::<Gate>::default();
-    let sessions = Arc::clone(&gate) as Arc<dyn Sessions>;
+    let sessions = Arc::new(Lists(Arc::clone(&gate)));
     let house = House::of(sessions, |_| {}).await;
     let first = house.ask(HERE, "/v1/session/list").await;
     let mut left = Vec::new();
@@ -241,7 +224,7 @@ async fn a_head_and_the_next_request_have_deadlines() {
 #[tokio::test]
 async fn a_connection_rests_no_longer_behind_an_answer_that_took_its_time() {
     let gate = Arc::<Gate>::default();
-    let sessions = Arc::clone(&gate) as Arc<dyn Sessions>;
+    let sessions = Arc::new(Lists(Arc::clone(&gate)));
     let house = House::of(sessions, |settings| settings.idle_timeout = SHORT).await;
     let request = "GET /v1/session/list HTTP/1.1\r\nHost: localhost\r\n\
                    Authorization: Bearer secret\r\n\r\n";

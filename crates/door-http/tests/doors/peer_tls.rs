@@ -280,7 +280,7 @@ async fn the_secret_in_clear_opens_nothing() {
     // The setting alone opens nothing either, while all routers that live do better.
     let dir = tempfile::tempdir().expect("a directory");
     let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
-    let third = house_of(3, store, |settings, _| settings.peers_in_clear = true).await;
+    let third = house_of(3, store, |settings, _| settings.peers.peers_in_clear = true).await;
     third.knows(&[&one.peer], Leads::Here);
     let (status, body) = shows_secret(&third).await;
     assert_eq!(status, 401, "{body}");
@@ -303,7 +303,7 @@ async fn an_older_release_is_spoken_to_in_clear_where_that_is_allowed() {
     let dir = tempfile::tempdir().expect("a directory");
     let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
     let strict = house(1, Arc::clone(&store)).await;
-    let allowing = |settings: &mut control::Settings, _| settings.peers_in_clear = true;
+    let allowing = |settings: &mut control::Settings, _| settings.peers.peers_in_clear = true;
     let lenient = house_of(2, Arc::clone(&store), allowing).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let old = older(&peer(3, listener.local_addr().expect("bound")));

@@ -319,7 +319,7 @@ async fn limits_hold_over_all_routers() {
     let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
     let member = |name: &'static str| {
         move |settings: &mut Settings, http: SocketAddr| {
-            settings.peer_timeout_ms = 5000;
+            settings.peers.peer_timeout_ms = 5000;
             settings.membership = Some(Membership::new(name, &http.to_string(), "-"));
         }
     };

@@ -14,7 +14,7 @@ use super::snapshot::Snapshot;
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
 use crate::replication::detach;
-use crate::retirement::take_no_writes;
+use crate::replication::retirement::take_no_writes;
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE and what a variable that cannot be set in a session gives.
 const NO_SUCH_VARIABLE: [u16; 3] = [1193, 1229, 1238];

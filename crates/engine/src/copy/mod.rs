@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 
 use farm::Position;
 
+use crate::accounts::needed::Feature;
+use crate::accounts::own_privileges::demand;
 use crate::error::Error;
 use crate::link::{Link, Login};
-use crate::needed::Feature;
-use crate::own_privileges::demand;
 
 pub(crate) use catalog::{Column, Form, Program, Schema, bare_schema, columns, schema, schemas};
 pub use destination::{Contents, contents, prepare_to_fill, take_position, wipe};

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use farm::{Engine, Position};
 
 use super::catalog::{self, Catalog};
+use crate::accounts::needed::Feature;
+use crate::accounts::own_privileges::demand;
 use crate::error::Error;
 use crate::exchange::{commits_in_order, commits_waiting};
 use crate::link::{Link, Login, text_at};
-use crate::needed::Feature;
-use crate::own_privileges::demand;
 
 /// Definitions are read twice; so often they may differ before the copy gives up.
 const TRIES: u32 = 10;

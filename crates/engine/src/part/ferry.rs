@@ -8,11 +8,11 @@ use sqltext::ticked;
 
 use super::PartTable;
 use super::key::{self, Key};
+use crate::accounts::needed::Feature;
+use crate::accounts::own_privileges::demand;
 use crate::copy::{Column, Form, put_row};
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
-use crate::needed::Feature;
-use crate::own_privileges::demand;
 
 /// A statement is sent when it has so many bytes; one row may make it longer.
 const STATEMENT_BYTES: usize = 1 << 20;

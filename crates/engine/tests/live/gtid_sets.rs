@@ -1,6 +1,7 @@
 //! Sets of GTIDs are what the servers themselves make of them: GTID_SUBSET and GTID_SUBTRACT of MySQL.
 
 use farm::{Engine, Position};
+use fastrand::Rng;
 use testkit::{Client, Release, Server};
 
 const UUIDS: [&str; 3] = [
@@ -9,40 +10,28 @@ const UUIDS: [&str; 3] = [
     "00000000-0000-0000-0000-000000000001",
 ];
 
-/// Numbers that a seed repeats (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        let at = self.below(all.len() as u64);
-        all[usize::try_from(at).expect("small")]
-    }
+fn of<T: Copy>(random: &mut Rng, all: &[T]) -> T {
+    all[random.usize(..all.len())]
 }
 
 /// A set without tags, in one of the ways in which people write it.
-fn made_up(dice: &mut Dice) -> String {
+fn made_up(random: &mut Rng) -> String {
     let mut text = String::new();
-    for _ in 0..dice.below(4) {
-        text.push_str(dice.of(&["", " ", "\n"]));
-        text.push_str(dice.of(&UUIDS));
-        for _ in 0..dice.below(8) {
-            let limit = dice.of(&[20, 200, 1 << 40]);
-            let from = dice.below(limit) + 1;
-            let to = (from + dice.below(9)).saturating_sub(dice.below(3)).max(1);
+    for _ in 0..random.u64(..4) {
+        text.push_str(of(random, &["", " ", "\n"]));
+        text.push_str(of(random, &UUIDS));
+        for _ in 0..random.u64(..8) {
+            let limit = of(random, &[20, 200, 1 << 40]);
+            let from = random.u64(..limit) + 1;
+            let to = (from + random.u64(..9))
+                .saturating_sub(random.u64(..3))
+                .max(1);
             match from == to {
                 true => text.push_str(&format!(":{from}")),
-                false => text.push_str(&format!(":{from}{}{to}", dice.of(&["-", " - "]))),
+                false => text.push_str(&format!(":{from}{}{to}", of(random, &["-", " - "]))),
             }
         }
-        text.push_str(dice.of(&[",", " , ", ",,"]));
+        text.push_str(of(random, &[",", " , ", ",,"]));
     }
     text
 }
@@ -77,8 +66,8 @@ fn sets_are_what_the_server_says(release: Release) {
     };
     let mut client = server.client();
     for seed in 0..400 {
-        let mut dice = Dice(seed);
-        let (a, b) = (made_up(&mut dice), made_up(&mut dice));
+        let mut random = Rng::with_seed(seed);
+        let (a, b) = (made_up(&mut random), made_up(&mut random));
         agree(&mut client, &a, &b);
         agree(&mut client, &a, &read(&a).to_string());
     }
@@ -96,16 +85,16 @@ fn sets_are_what_the_server_says(release: Release) {
     assert!(executed.split(':').count() > 280, "{executed}");
     assert_eq!(read(&executed).to_string(), executed);
     for seed in 0..40 {
-        let mut dice = Dice(seed);
+        let mut random = Rng::with_seed(seed);
         let part = format!(
             "{}:{}-{}",
             UUIDS[0],
-            dice.below(800) + 1,
-            dice.below(850) + 1
+            random.u64(..800) + 1,
+            random.u64(..850) + 1
         );
         agree(&mut client, &executed, &part);
         agree(&mut client, &part, &executed);
-        agree(&mut client, &executed, &made_up(&mut dice));
+        agree(&mut client, &executed, &made_up(&mut random));
     }
     refused_alike(&mut client);
 }

@@ -7,7 +7,7 @@ use session::{
     Reads, Settings as SessionSettings, Slowness, Transient,
 };
 
-use crate::machine;
+use crate::host::machine;
 use crate::settings::Settings;
 
 /// What sessions go by and an operator may change while the router runs.

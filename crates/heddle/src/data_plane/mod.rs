@@ -32,7 +32,7 @@ use statistics::History;
 
 pub use self::in_force::{count, in_force};
 use crate::doors::Doors;
-use crate::rows::RowsOnCores;
+use crate::doors::rows::RowsOnCores;
 use crate::settings::{BackendCredential, Settings};
 
 /// What digests are kept in.

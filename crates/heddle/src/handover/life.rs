@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 
 use super::offer::{Later, Offer, Successor, Want, somebody_else};
 use super::take::{Predecessor, Relieved};
+use crate::doors::listeners::OWN;
 use crate::doors::{Doors, shown};
 use crate::failure::Failure;
-use crate::listeners::OWN;
+use crate::host::systemd::Systemd;
 use crate::printing::say;
 use crate::router::{Asked, Router, Signals, blocking};
-use crate::systemd::Systemd;
 
 /// Between two looks whether the last client has left.
 const LOOK: Duration = Duration::from_millis(50);

@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 
 use super::line::Line;
 use super::{ANSWER_MAX, Directory, PROTOCOL, SOCKET, START_MAX};
+use crate::doors::listeners::Listeners;
 use crate::failure::Failure;
-use crate::listeners::Listeners;
 use crate::router::Router;
 use crate::settings::Settings;
 

@@ -20,14 +20,14 @@ use mysqld::Binary;
 use tokio::sync::watch;
 
 use crate::cli;
+use crate::doors::listeners::{Listeners, addresses_are_free};
 use crate::doors::shown;
 use crate::failure::Failure;
-use crate::listeners::{Listeners, addresses_are_free};
-use crate::logging;
+use crate::host::logging;
 use crate::printing::say;
 use crate::router::{Means, Router, Signals, blocking, runtime};
 use crate::settings::{OptionalAddress, OptionalPath, Settings};
-use crate::state_dir;
+use crate::store::state_dir;
 
 use backup::Backups;
 use fence::Guards;

@@ -2,52 +2,26 @@
 
 use std::sync::Arc;
 
-use farm::Sharding;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
+use farm::{Sharding, samples};
 use sqltext::{Dialect, Mode};
 
 use super::{Cutter, LoadPlan, Loading, Next, load};
 
 fn column(name: &str, full_type: &str) -> Column {
     Column {
-        name: name.into(),
-        data_type: full_type.split('(').next().unwrap_or_default().into(),
-        full_type: full_type.into(),
-        collation: None,
-        nullable: false,
         auto_increment: name == "id",
-        generated: false,
-        invisible: false,
-        default: None,
+        ..samples::column(name, full_type)
     }
 }
 
 /// `d.t` has its keys `k` below 100 on g1, below 200 on g2, and above on g3, which is disabled; `d.all`
 /// is global; both give ids.
 fn sharding() -> Sharding {
-    let shard = |id, group: &str, lower| Shard {
-        id,
-        group: group.into(),
-        bound: Bound::Lower(Key::Int(lower)),
-        enabled: id != 3,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::Range,
-        global_group: "g1".into(),
-        shards: vec![shard(1, "g1", 0), shard(2, "g2", 100), shard(3, "g3", 200)],
-        slots: Vec::new(),
-    };
+    let mut map = samples::range_map(1, &[("g1", 0), ("g2", 100), ("g3", 200)]);
+    map.shards[2].enabled = false;
     let mut sharding = Sharding::new(1, vec![map]);
-    let table = ShardedTable {
-        database: "d".into(),
-        table: "t".into(),
-        column: "k".into(),
-        key: KeyType::Integer,
-        map: 1,
-    };
-    sharding.declare("d", "t", Placement::Sharded(table));
+    sharding.declare("d", "t", samples::sharded("d", "t", "k", 1));
     sharding.declare("d", "all", Placement::Global { map: 1 });
     let schema = Arc::new(TableSchema {
         columns: vec![

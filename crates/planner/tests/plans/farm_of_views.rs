@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use farm::Sharding;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::{Column, Placement, TableSchema};
+use farm::sharding::{Placement, TableSchema};
+use farm::{Sharding, samples};
 use planner::place::{Asked, Literals, Plan, Spot, Statement, Whose, misplaced, plan};
 use sqltext::{Class, Dialect, Mode, Scan};
 
@@ -88,42 +87,13 @@ pub const VIEWS: [(&str, &[&str], &str); 18] = [
 
 /// The farm whose second range is on this group.
 pub fn farm_on(second: &str) -> Sharding {
-    let shard = |id: u32, group: &str, low: i128| Shard {
-        id,
-        group: group.into(),
-        bound: Bound::Lower(Key::Int(low)),
-        enabled: true,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::RangeInteger,
-        global_group: "g1".into(),
-        shards: vec![shard(1, "g1", 0), shard(2, second, 100)],
-        slots: Vec::new(),
-    };
+    let map = samples::range_map(1, &[("g1", 0), (second, 100)]);
     let mut sharding = Sharding::new(1, vec![map]);
     for (table, column) in [("v", "a"), ("w", "k")] {
-        let sharded = ShardedTable {
-            database: "db".into(),
-            table: table.into(),
-            column: column.into(),
-            key: KeyType::Integer,
-            map: 1,
-        };
-        sharding.declare("db", table, Placement::Sharded(sharded));
+        sharding.declare("db", table, samples::sharded("db", table, column, 1));
     }
     sharding.declare("db", "g", Placement::Global { map: 1 });
-    let column = |name: &&str| Column {
-        name: (*name).into(),
-        data_type: "int".into(),
-        full_type: "int(11)".into(),
-        collation: None,
-        nullable: false,
-        auto_increment: false,
-        generated: false,
-        invisible: false,
-        default: None,
-    };
+    let column = |name: &&str| samples::column(name, "int(11)");
     let schema = |names: &[&str], body: Option<&str>| {
         Arc::new(TableSchema {
             columns: names.iter().map(column).collect(),

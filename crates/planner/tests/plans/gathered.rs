@@ -7,9 +7,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use farm::Sharding;
-use farm::shard::{Bound, KeyType, SLOTS, Shard, ShardIx, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
+use farm::{Sharding, samples};
 use planner::{Answer, Asked, Finish, Scratch, answer};
 use sqltext::{Dialect, Mode};
 
@@ -78,55 +77,24 @@ fn columns(text: &str) -> (Vec<Column>, Vec<u16>) {
             primary.push(at);
         }
         let data_type = full_type.split('(').next().expect("a type");
+        let text = data_type.ends_with("char");
         columns.push(Column {
-            name: name.trim_start_matches('*').into(),
-            data_type: data_type.into(),
-            full_type: full_type.into(),
-            collation: data_type
-                .ends_with("char")
-                .then(|| "utf8mb4_general_ci".into()),
+            collation: text.then(|| "utf8mb4_general_ci".into()),
             nullable: !name.starts_with('*'),
-            auto_increment: false,
-            generated: false,
-            invisible: false,
-            default: None,
+            ..samples::column(name.trim_start_matches('*'), full_type)
         });
     }
     (columns, primary)
 }
 
 fn farm() -> Sharding {
-    let groups: [Arc<str>; 3] = ["g1".into(), "g2".into(), "g3".into()];
-    let shard = |(id, group): (u32, &Arc<str>)| Shard {
-        id,
-        group: group.clone(),
-        bound: Bound::Slots,
-        enabled: true,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::Slots,
-        global_group: groups[0].clone(),
-        shards: (1..).zip(&groups).map(shard).collect(),
-        slots: [0, 1, 2]
-            .into_iter()
-            .cycle()
-            .take(SLOTS)
-            .map(ShardIx)
-            .collect(),
-    };
+    let map = samples::slot_map(1, &["g1", "g2", "g3"]);
     let mut sharding = Sharding::new(1, vec![map]);
     for (table, key, text) in TABLES {
         let (columns, primary) = columns(text);
         let placement = match key {
             "" => Placement::Global { map: 1 },
-            key => Placement::Sharded(ShardedTable {
-                database: "tpch".into(),
-                table: table.into(),
-                column: key.into(),
-                key: KeyType::Integer,
-                map: 1,
-            }),
+            key => samples::sharded("tpch", table, key, 1),
         };
         sharding.declare("tpch", table, placement);
         let schema = TableSchema {

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
+use farm::samples;
+use farm::shard::{KeyType, ShardMap, ShardedTable};
 use planner::keys::Term;
 use planner::{Analysis, Catalog, Kind, read};
 use routing::shard::Literal;
@@ -47,19 +48,7 @@ fn shop() -> Shop {
 }
 
 fn map() -> ShardMap {
-    let shards = (1u32..).zip([1, 100, 200, 300]).map(|(id, low)| Shard {
-        id,
-        group: format!("g{id}").into(),
-        bound: Bound::Lower(Key::Int(low)),
-        enabled: true,
-    });
-    ShardMap {
-        id: 1,
-        kind: ShardKind::RangeInteger,
-        global_group: "g0".into(),
-        shards: shards.collect(),
-        slots: Vec::new(),
-    }
+    samples::range_map(1, &[("g1", 1), ("g2", 100), ("g3", 200), ("g4", 300)])
 }
 
 /// Reads the literal that begins at a byte of the text.

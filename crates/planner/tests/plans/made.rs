@@ -6,9 +6,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use farm::Sharding;
-use farm::shard::{Bound, KeyType, SLOTS, Shard, ShardIx, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::{Column, Placement, TableSchema};
+use farm::sharding::{Column, TableSchema};
+use farm::{Sharding, samples};
 use planner::{Asked, Finish, answer};
 use sqltext::{Dialect, Mode};
 
@@ -27,37 +26,16 @@ const TABLES: [(&str, &[&str]); 5] = [
 ];
 
 fn farm() -> Sharding {
-    let groups: [Arc<str>; 2] = ["g1".into(), "g2".into()];
-    let shard = |(id, group): (u32, &Arc<str>)| Shard {
-        id,
-        group: group.clone(),
-        bound: Bound::Slots,
-        enabled: true,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::Slots,
-        global_group: groups[0].clone(),
-        shards: (1..).zip(&groups).map(shard).collect(),
-        slots: (0..SLOTS)
-            .map(|slot| ShardIx(u16::from(slot % 2 == 1)))
-            .collect(),
-    };
+    let map = samples::slot_map(1, &["g1", "g2"]);
     let mut sharding = Sharding::new(1, vec![map]);
     for (table, columns) in TABLES {
         let column = |(at, column): (usize, &&str)| {
             let (name, kind) = column.split_once(' ').expect("a name and a type");
             let text = kind.starts_with("varchar");
             Column {
-                name: name.into(),
-                data_type: if text { "varchar" } else { "int" }.into(),
-                full_type: kind.into(),
                 collation: text.then(|| "utf8mb4_unicode_ci".into()),
                 nullable: at > 0,
-                auto_increment: false,
-                generated: false,
-                invisible: false,
-                default: None,
+                ..samples::column(name, kind)
             }
         };
         let schema = TableSchema {
@@ -65,14 +43,8 @@ fn farm() -> Sharding {
             primary: vec![0],
             ..TableSchema::default()
         };
-        let placed = ShardedTable {
-            database: "shop".into(),
-            table: table.into(),
-            column: schema.columns[0].name.clone(),
-            key: KeyType::Integer,
-            map: 1,
-        };
-        sharding.declare("shop", table, Placement::Sharded(placed));
+        let key = schema.columns[0].name.clone();
+        sharding.declare("shop", table, samples::sharded("shop", table, &key, 1));
         sharding.describe("shop", table, Arc::new(schema));
     }
     sharding

@@ -3,61 +3,38 @@
 
 use std::sync::Arc;
 
-use farm::Sharding;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
+use farm::{Sharding, samples};
 use planner::place::{Asked, Literals, Plan, Spot, Statement, Whose, misplaced, plan};
 use sqltext::{Class, Dialect, Mode, Scan};
 
 const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
 
 fn shop() -> Sharding {
-    let shard = |id: u32, group: &str, low: i128, enabled: bool| Shard {
-        id,
-        group: group.into(),
-        bound: Bound::Lower(Key::Int(low)),
-        enabled,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::RangeInteger,
-        global_group: "g0".into(),
-        shards: vec![
-            shard(1, "g1", 1, true),
-            shard(2, "g2", 100, true),
-            shard(3, "g1", 200, true),
-            shard(4, "g3", 300, true),
-            shard(5, "g4", 1000, false),
-        ],
-        slots: Vec::new(),
-    };
+    let shards = [
+        ("g1", 1),
+        ("g2", 100),
+        ("g1", 200),
+        ("g3", 300),
+        ("g4", 1000),
+    ];
+    let mut map = samples::range_map(1, &shards);
+    map.global_group = "g0".into();
+    map.shards[4].enabled = false;
     let mut sharding = Sharding::new(1, vec![map]);
     for (table, column) in [
         ("customer", "id"),
         ("orders", "customer_id"),
         ("item", "customer_id"),
     ] {
-        let sharded = ShardedTable {
-            database: "shop".into(),
-            table: table.into(),
-            column: column.into(),
-            key: KeyType::Integer,
-            map: 1,
-        };
-        sharding.declare("shop", table, Placement::Sharded(sharded));
+        let sharded = samples::sharded("shop", table, column, 1);
+        sharding.declare("shop", table, sharded);
     }
     sharding.declare("shop", "country", Placement::Global { map: 1 });
     sharding.assign("logs", "g7".into());
     let column = |name: &str, auto_increment: bool| Column {
-        name: name.into(),
-        data_type: "int".into(),
-        full_type: "int(11)".into(),
-        collation: None,
-        nullable: false,
         auto_increment,
-        generated: false,
-        invisible: false,
-        default: None,
+        ..samples::column(name, "int(11)")
     };
     let schema = |names: &[&str], auto: Option<&str>| {
         Arc::new(TableSchema {

@@ -1,6 +1,6 @@
 //! What the stress tests stand on: a core for a test, connected pairs, seeded numbers.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::future::Future;
 use std::net::TcpListener;
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fastrand::Rng;
 use reactor::{Inbox, Io, Reactor, Sock};
 
 /// Both interfaces, where the machine has both.
@@ -25,20 +26,15 @@ pub fn descriptors() -> usize {
 
 /// A seeded source of numbers.
 #[derive(Clone)]
-pub struct Random(Rc<Cell<u64>>);
+pub struct Random(Rc<RefCell<Rng>>);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        Random(Rc::new(Cell::new(seed << 32 | 0x9e37_79b9)))
+        Random(Rc::new(RefCell::new(Rng::with_seed(seed))))
     }
 
     pub fn below(&self, limit: u64) -> u64 {
-        let mut state = self.0.get();
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        self.0.set(state);
-        state % limit
+        self.0.borrow_mut().u64(..limit)
     }
 }
 

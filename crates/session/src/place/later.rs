@@ -10,8 +10,8 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::place::ids::take;
 use crate::place::names;
+use crate::place::writes::ids::take;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 

@@ -5,26 +5,22 @@
 //! is not asked at all.
 
 pub(crate) mod bound;
-pub(crate) mod bulk;
-pub(crate) mod by_keys;
 pub(crate) mod chosen;
 pub(crate) mod discard;
 pub(crate) mod estimate;
 pub(crate) mod explain;
-pub(crate) mod ids;
 pub(crate) mod in_text;
 pub(crate) mod inner;
 pub(crate) mod into;
 pub(crate) mod later;
 pub(crate) mod load;
-pub(crate) mod many;
 pub(crate) mod names;
 pub(crate) mod own;
 pub(crate) mod plans;
 pub(crate) mod run;
 pub(crate) mod several;
-pub(crate) mod split;
 pub(crate) mod upkeep;
+pub(crate) mod writes;
 
 use std::sync::Arc;
 
@@ -50,6 +46,7 @@ use bound::Bound;
 pub(crate) use explain::Explained;
 pub(crate) use in_text::InText;
 pub use inner::{Heard, Sheet};
+use writes::ids;
 
 /// Statements are read on the cores.
 const _: () = assert!(reactor::STACK_BYTES >= planner::STACK_BYTES);

@@ -2,7 +2,8 @@
 
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::Shape;
-use crate::place::{self, Names, Where, Writing, in_text, split, upkeep};
+use crate::place::writes::split;
+use crate::place::{self, Names, Where, Writing, in_text, upkeep};
 use crate::prepared::statements::PreparedStatements;
 use crate::scatter::{Defining, Part, define};
 use crate::variables::session_variables::SessionVariables;

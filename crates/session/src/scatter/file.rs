@@ -34,7 +34,7 @@ use crate::execution::exec::{Job, Run, Shape};
 use crate::execution::relayed::make_room;
 use crate::introspection::view::Hold;
 use crate::per_core::{Core, Handle};
-use crate::place::ids::take;
+use crate::place::writes::ids::take;
 use crate::scatter::{self, stop};
 use crate::session::Session;
 

@@ -1,9 +1,10 @@
 //! Comments: which ones the server skips, and which ones it executes; and what applications say in them of
 //! themselves ([`Origin`]).
 
+pub(crate) mod hint;
 mod origin;
 
-use crate::mode::{Dialect, Mode, Multibyte};
+use crate::lexer::mode::{Dialect, Mode, Multibyte};
 
 pub use origin::{Origin, SOURCE_TAG_BYTES_MAX};
 

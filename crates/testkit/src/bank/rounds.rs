@@ -118,7 +118,7 @@ pub fn prove(title: &str, release: Release, replicas: u32, kinds: &[Kind], round
     let rounds = number("BANK_ROUNDS").unwrap_or(rounds);
     let mut reports = Vec::new();
     for round in 0..rounds {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let number = first.wrapping_add(round);
         let count = kinds.len() as u64;
         let kind = kinds[usize::try_from(number % count).unwrap_or(0)];

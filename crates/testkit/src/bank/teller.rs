@@ -56,7 +56,7 @@ pub(super) fn login(address: SocketAddr, books: &Books) -> Option<Client> {
 
 /// Moves money until the round is over.
 pub(super) fn run(address: SocketAddr, number: u64, seed: u64, next: &AtomicU64, books: &Books) {
-    let mut dice = Dice(seed ^ (number << 32));
+    let mut dice = Dice::new(seed ^ (number << 32));
     while !books.is_over() {
         let Some(mut client) = login(address, books) else {
             return;

@@ -14,7 +14,7 @@ use rsa::pkcs8::DecodePublicKey;
 
 use super::stream::Stream;
 use super::{Client, Done, Failure, PATIENCE};
-use crate::network::connect_from;
+use crate::servers::network::connect_from;
 
 /// How to log in. `..Login::default()` gives what a usual client asks for.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::farm::send_signal;
 use crate::holds_within;
-use crate::network::{Host, Network};
+use crate::servers::network::{Host, Network};
 
 use super::ledger::now_us;
 use super::load::{Dice, Stand};

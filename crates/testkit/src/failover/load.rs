@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use crate::client::{Client, Failure, Login, Reply, Rows, Statement, Value};
 
 use super::ledger::{Kind, Ledger, Outcome, Write, now_us};
@@ -76,18 +78,18 @@ pub fn make_tables(client: &mut Client) {
     }
 }
 
-/// Numbers that look random and come again with the same seed: splitmix64.
+/// Numbers that look random and come again with the same seed.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct Dice(Rng);
 
 impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(Rng::with_seed(seed))
+    }
+
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % limit
+        self.0.u64(..limit)
     }
 }
 
@@ -207,7 +209,7 @@ impl Seat {
             n if n < WRITERS + TELLERS => format!("teller {}", n - WRITERS),
             n => format!("reader {}", n - WRITERS - TELLERS),
         };
-        let dice = Dice(stand.seed ^ (number << 32));
+        let dice = Dice::new(stand.seed ^ (number << 32));
         let door = number as usize % stand.doors.len();
         Seat {
             door,

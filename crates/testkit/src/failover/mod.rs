@@ -168,7 +168,7 @@ impl Proof {
             wrong.push(format!("clients write too little: {:?}", stand.each()));
         }
         let before_us = now_us();
-        let struck = nemesis.strike(&mut self.site, &stand, &mut Dice(seed));
+        let struck = nemesis.strike(&mut self.site, &stand, &mut Dice::new(seed));
         let struck_us = *struck.as_ref().unwrap_or(&before_us);
         wrong.extend(struck.err());
         wrong.extend(self.site.settle().err());

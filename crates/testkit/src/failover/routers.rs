@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use crate::etcd::{Etcd, Options};
 use crate::farm::Farm;
-use crate::network::{Host, Network};
-use crate::server::{Release, Server};
+use crate::servers::etcd::{Etcd, Options};
+use crate::servers::network::{Host, Network};
+use crate::servers::server::{Release, Server};
 
 use super::site::{Behind, OWN, Site};
 

@@ -13,11 +13,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Client, Failure, Login};
-use crate::etcd::Etcd;
 use crate::farm::Farm;
 use crate::holds_within;
-use crate::network::{Host, Network};
-use crate::server::{Release, Server};
+use crate::servers::etcd::Etcd;
+use crate::servers::network::{Host, Network};
+use crate::servers::server::{Release, Server};
 
 use super::relay::Relay;
 use super::verdict::text;

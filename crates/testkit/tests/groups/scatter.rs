@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::Sharding;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::{Column, Placement, TableSchema};
+use farm::sharding::{Column, TableSchema};
+use farm::{Sharding, samples};
 use mysql_wire::capability::Capabilities;
 use testkit::client::{Login, Reply, Value};
 use testkit::proxy::{Proxy, Trap};
@@ -26,43 +25,18 @@ fn farms() -> Vec<Two> {
 }
 
 fn column(name: &str, full_type: &str) -> Column {
-    let data_type = full_type.split('(').next().unwrap_or_default();
+    let text = full_type.starts_with("varchar");
     Column {
-        name: name.into(),
-        data_type: data_type.into(),
-        full_type: full_type.into(),
-        collation: (data_type == "varchar").then(|| "utf8mb4_general_ci".into()),
+        collation: text.then(|| "utf8mb4_general_ci".into()),
         nullable: name != "id",
-        auto_increment: false,
-        generated: false,
-        invisible: false,
-        default: None,
+        ..samples::column(name, full_type)
     }
 }
 
 fn sharding() -> Sharding {
-    let shard = |id, group: &str, lower| Shard {
-        id,
-        group: group.into(),
-        bound: Bound::Lower(Key::Int(lower)),
-        enabled: true,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::Range,
-        global_group: "g1".into(),
-        shards: vec![shard(1, "g1", 0), shard(2, "g2", 100)],
-        slots: Vec::new(),
-    };
+    let map = samples::range_map(1, &[("g1", 0), ("g2", 100)]);
     let mut sharding = Sharding::new(1, vec![map]);
-    let table = ShardedTable {
-        database: "fan".into(),
-        table: "t".into(),
-        column: "id".into(),
-        key: KeyType::Integer,
-        map: 1,
-    };
-    sharding.declare("fan", "t", Placement::Sharded(table));
+    sharding.declare("fan", "t", samples::sharded("fan", "t", "id", 1));
     let schema = TableSchema {
         columns: vec![column("id", "int(11)"), column("s", "varchar(3)")],
         primary: vec![0],

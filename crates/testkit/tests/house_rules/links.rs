@@ -1,5 +1,5 @@
-//! The rules on pages: what a page links to is there, heading and all; what other files call a page
-//! of `docs/` is one; and a newcomer finds every page from the README.
+//! The rules on pages: what a page links to is there, heading and all; a file of Rust that a page names is
+//! there; what other files call a page of `docs/` is one; and a newcomer finds every page from the README.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ pub fn broken(files: &Files) -> Vec<Violation> {
         let Some(text) = text else { continue };
         if path.ends_with(".md") {
             found.extend(broken_links(path, text, files));
+            found.extend(missing_sources(path, text, files));
         } else {
             found.extend(broken_mentions(path, text, files));
         }
@@ -35,6 +36,28 @@ fn broken_links(path: &str, text: &str, files: &Files) -> Vec<Violation> {
             resolved(path, file)
         };
         found.extend(missing(path, line, &whole, anchor, files));
+    }
+    found
+}
+
+/// Names of files of Rust between backticks, each the end of a path: `src/lib.rs`.
+fn missing_sources(path: &str, text: &str, files: &Files) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let spans = line.split('`').skip(1).step_by(2);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+        let names = spans.filter(|span| span.ends_with(".rs") && span.chars().all(is_name));
+        for name in names {
+            let inside = format!("/{name}");
+            if !files
+                .keys()
+                .any(|file| file == name || file.ends_with(&inside))
+            {
+                let rule = format!("{name} is not there");
+                let instead = "name the file that has taken its place";
+                found.push(Violation::new(path, index + 1, rule, instead));
+            }
+        }
     }
     found
 }

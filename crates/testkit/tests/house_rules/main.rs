@@ -1,5 +1,6 @@
 //! The house rules, as a test of the tree. `on_snippets` checks the rules themselves on small texts that break them.
 
+mod circles;
 mod counted;
 mod coupling;
 mod links;
@@ -194,10 +195,17 @@ fn settings_are_read() {
 }
 
 #[test]
-fn types_and_folders_stay_small() {
+fn types_and_circles_stay_small() {
     let root = workspace::root();
     let sources = workspace::sources(&root, &workspace::files(&root));
     assert_none(&coupling::excess(&sources, coupling::KNOWN));
+}
+
+#[test]
+fn folders_stay_small() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    assert_none(&coupling::crowded(&sources));
 }
 
 #[test]

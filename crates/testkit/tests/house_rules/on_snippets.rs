@@ -2,7 +2,7 @@
 
 use crate::rules::Violation;
 use crate::source::Source;
-use crate::{counted, coupling, links, rules, settings, workspace};
+use crate::{circles, counted, coupling, links, rules, settings, workspace};
 
 const HEAD: &str = "//! A file.\n";
 
@@ -289,8 +289,10 @@ fn rule_coupling() {
     let flat = |many: usize| -> Vec<Source> {
         (0..many).map(|at| file(&format!("{at}.rs"), "")).collect()
     };
-    assert!(broken(&flat(coupling::FILES_FLAT_MAX), &[]).is_empty());
-    assert_eq!(broken(&flat(coupling::FILES_FLAT_MAX + 1), &[]).len(), 1);
+    assert!(coupling::crowded(&flat(coupling::FILES_FLAT_MAX)).is_empty());
+    let found = coupling::crowded(&flat(coupling::FILES_FLAT_MAX + 1));
+    assert_eq!(found[0].path, "crates/farm/src");
+    assert_eq!(found.len(), 1);
 
     let circle = |many: usize| -> Vec<Source> {
         let next = |at: usize| (at + 1) % many;
@@ -312,6 +314,48 @@ fn rule_coupling() {
             coupling::CIRCLE_MAX
         )]
     );
+}
+
+#[test]
+fn circles_are_found_in_every_form_of_import() {
+    let circle = |files: &[(&str, &str)]| {
+        let sources: Vec<_> = files
+            .iter()
+            .map(|(path, text)| Source::new(&format!("crates/farm/src/{path}"), text))
+            .collect();
+        circles::largest(&sources.iter().collect::<Vec<_>>())
+    };
+    let back = |text: &str| circle(&[("a/mod.rs", "use super::b::B;\n"), ("b.rs", text)]);
+    assert_eq!(back("use crate::{c::{C, D}, a::{self, A}};\n"), 2);
+    assert_eq!(back("use super::{\n    c,\n    a::A as Other,\n};\n"), 2);
+    assert_eq!(back("fn b() {\n    crate::a::c::run(1);\n}\n"), 2);
+    assert_eq!(back("fn b() {\n    use self::super::a;\n}\n"), 2);
+    // Not an import: another crate's module of that name, a macro's crate, a comment, what tests name.
+    assert_eq!(back("use other::a::A;\nfn b() {\n    a::run();\n}\n"), 0);
+    assert_eq!(back("// crate::a::A\nm!($crate::a::A);\n"), 0);
+    assert_eq!(
+        back("#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
+        0
+    );
+    // A module names what is inside it without a word in front.
+    let inside = [
+        ("a/mod.rs", "fn a() {\n    b::run();\n}\n"),
+        ("a/b.rs", "use super::A;\n"),
+    ];
+    assert_eq!(circle(&inside), 2);
+    // What a module passes on stands where it is defined.
+    let passed = |user: &'static str| {
+        let passes = "mod d;\npub use d::D as E;\npub(crate) use crate::c::C;\n";
+        let c = "use crate::a::b::B;\n";
+        circle(&[
+            ("lib.rs", passes),
+            ("a/b.rs", user),
+            ("c.rs", c),
+            ("d.rs", ""),
+        ])
+    };
+    assert_eq!(passed("use crate::{C, E};\n"), 2);
+    assert_eq!(passed("use crate::E;\n"), 0);
 }
 
 #[test]
@@ -348,6 +392,11 @@ fn rule_links() {
     let gone = format!("// {}\n// PAGE#gone\n", page("B"));
     assert_eq!(code(&gone), ["a.rs:1", "a.rs:2"]);
     assert_eq!(broken(&[("README.md", ""), ("A", text)]), ["docs/A:1"]);
+    // A file of Rust is named by the end of its path.
+    let source = ("crates/a/src/b/c.rs", "");
+    let named = "see `b/c.rs`, `c.rs`,\n`src/b/c.rs` (https://docs.rs/regex)\n`d/c.rs` `e.rs`\n";
+    let pages = [index, ("A", named), source];
+    assert_eq!(broken(&pages), ["docs/A:3", "docs/A:3"]);
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub fn files(root: &Path) -> Vec<String> {
                 .expect("the kind of a file that was just listed");
             if kind.is_dir() && !is_foreign_folder(&name) {
                 folders.push(path);
-            } else if kind.is_file() {
+            } else if kind.is_file() && name != ".git" {
                 found.push(name);
             }
         }

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::Sharding;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::{Column, Moving, Placement, TableSchema};
+use farm::sharding::{Column, Moving, TableSchema};
+use farm::{Sharding, samples};
 use testkit::client::{Failure, Reply, Value, frames};
 use testkit::{Client, Door, Farm, Release, Stage, wait_until};
 
@@ -18,42 +17,17 @@ const TABLE: &str = "CREATE TABLE flow.t (id INT PRIMARY KEY, s VARCHAR(10))";
 
 fn column(name: &str, full_type: &str, collation: Option<&str>) -> Column {
     Column {
-        name: name.into(),
-        data_type: full_type.split('(').next().unwrap_or_default().into(),
-        full_type: full_type.into(),
         collation: collation.map(Into::into),
         nullable: name != "id",
-        auto_increment: false,
-        generated: false,
-        invisible: false,
-        default: None,
+        ..samples::column(name, full_type)
     }
 }
 
 /// The map of this epoch: ids below 100 are on the group `low`, the others on g2.
 fn sharding(epoch: u64, low: &str) -> Sharding {
-    let shard = |id, group: &str, lower| Shard {
-        id,
-        group: group.into(),
-        bound: Bound::Lower(Key::Int(lower)),
-        enabled: true,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::Range,
-        global_group: "g1".into(),
-        shards: vec![shard(1, low, 0), shard(2, "g2", 100)],
-        slots: Vec::new(),
-    };
+    let map = samples::range_map(1, &[(low, 0), ("g2", 100)]);
     let mut sharding = Sharding::new(epoch, vec![map]);
-    let table = ShardedTable {
-        database: "flow".into(),
-        table: "t".into(),
-        column: "id".into(),
-        key: KeyType::Integer,
-        map: 1,
-    };
-    sharding.declare("flow", "t", Placement::Sharded(table));
+    sharding.declare("flow", "t", samples::sharded("flow", "t", "id", 1));
     let text = Some("utf8mb4_general_ci");
     let schema = TableSchema {
         columns: vec![

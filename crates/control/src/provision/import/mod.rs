@@ -324,6 +324,7 @@ impl Import {
         primary: usize,
     ) -> Result<(), CommandError> {
         let timeout_ms = setup.timeout_ms;
+        let lead = &self.context.leadership.must_lead()?;
         let mut all = Vec::new();
         for (at, (named, link)) in found.named.iter().zip(&found.links).enumerate() {
             let status = match at == primary {
@@ -336,12 +337,16 @@ impl Import {
             all.push(admission::record(&newcomer, version, seen, status, key)?);
         }
         for (at, link) in found.links.iter_mut().enumerate() {
-            self.links.act_by_right(link).await?;
+            self.links.act(lead, link).await?;
             if at == primary {
                 engine::keep_statements(link, timeout_ms).await?;
                 continue;
             }
-            if let Some(why) = self.provision.join(link, &all[primary], timeout_ms).await? {
+            if let Some(why) = self
+                .provision
+                .join(lead, link, &all[primary], timeout_ms)
+                .await?
+            {
                 return Err(CommandError::Refused(format!(
                     "server {} cannot follow {}: {why}",
                     all[at].address(),
@@ -359,8 +364,8 @@ impl Import {
             // Known before the snapshot shows the server, so that it serves from the first moment.
             self.probes.answered(id, observation);
         }
-        self.context.commit_as(&setup.author, change).await?;
-        self.links.apply_acks(&setup.group).await
+        self.context.commit_as(lead, &setup.author, change).await?;
+        self.links.apply_acks(lead, &setup.group).await
     }
 }
 

@@ -90,8 +90,8 @@ pub async fn house_of(
     let empty = farm::Snapshot::empty("", Instant::now());
     let published = Arc::new(farm::Published::from_pointee(empty));
     let mut settings = Settings::new(credentials());
-    settings.peers = Arc::new(HttpPeers);
-    settings.peer_timeout_ms = 200;
+    settings.peers.transport = Arc::new(HttpPeers);
+    settings.peers.peer_timeout_ms = 200;
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     // Let go before the door takes it.
     let free = std::net::TcpListener::bind(listen).and_then(|it| it.local_addr());

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use control::{Control, Credentials, Sessions};
+use control::{Control, Credentials, NoSessions, SessionInfo, Sessions};
 use door_http::{Door, Metrics, Settings};
+use farm::{Kill, Killed};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
@@ -110,6 +111,40 @@ pub fn credentials() -> Credentials {
         replication_user: "root".to_owned(),
         replication_password: String::new(),
         tls: control::LinkTls::Off,
+    }
+}
+
+/// What lists sessions in place of the cores.
+pub trait List: Send + Sync {
+    fn list(&self) -> Vec<SessionInfo>;
+}
+
+/// A data plane that lists sessions, and does nothing else.
+pub struct Lists<T>(pub Arc<T>);
+
+impl<T: List> Sessions for Lists<T> {
+    fn list(&self) -> Vec<SessionInfo> {
+        self.0.list()
+    }
+
+    fn kill(&self, kill: &Kill) -> Killed {
+        NoSessions.kill(kill)
+    }
+
+    fn turned(&self) {
+        NoSessions.turned();
+    }
+
+    fn units_of_work_before(&self, epoch: u64) -> Option<usize> {
+        NoSessions.units_of_work_before(epoch)
+    }
+
+    fn placed(&self, slot: u8) {
+        NoSessions.placed(slot);
+    }
+
+    fn counted(&self) -> Vec<(&'static str, u64)> {
+        NoSessions.counted()
     }
 }
 

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use farm::Sharding;
-use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::{Column, Placement, TableSchema};
+use farm::sharding::TableSchema;
+use farm::{Sharding, samples};
 use planner::place::{Asked, Goes, plan};
 use sqltext::{Dialect, Mode};
 
@@ -13,39 +12,10 @@ pub const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
 
 /// A table `t` with the shard key `id` on two groups.
 fn farm() -> Sharding {
-    let shard = |id: u32, group: &str, low: i128| Shard {
-        id,
-        group: group.into(),
-        bound: Bound::Lower(Key::Int(low)),
-        enabled: true,
-    };
-    let map = ShardMap {
-        id: 1,
-        kind: ShardKind::RangeInteger,
-        global_group: "g1".into(),
-        shards: vec![shard(1, "g1", i128::from(i64::MIN)), shard(2, "g2", 100)],
-        slots: Vec::new(),
-    };
+    let map = samples::range_map(1, &[("g1", i128::from(i64::MIN)), ("g2", 100)]);
     let mut sharding = Sharding::new(1, vec![map]);
-    let table = ShardedTable {
-        database: "d".into(),
-        table: "t".into(),
-        column: "id".into(),
-        key: KeyType::Integer,
-        map: 1,
-    };
-    sharding.declare("d", "t", Placement::Sharded(table));
-    let column = |name: &str| Column {
-        name: name.into(),
-        data_type: "int".into(),
-        full_type: "int(11)".into(),
-        collation: None,
-        nullable: false,
-        auto_increment: false,
-        generated: false,
-        invisible: false,
-        default: None,
-    };
+    sharding.declare("d", "t", samples::sharded("d", "t", "id", 1));
+    let column = |name| samples::column(name, "int(11)");
     let schema = TableSchema {
         columns: ["id", "v"].map(column).to_vec(),
         primary: vec![0],
