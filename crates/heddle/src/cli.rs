@@ -41,7 +41,7 @@ pub struct Up {
     /// Where memcached clients connect
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6211")]
     pub kv: SocketAddr,
-    /// Where the web page, metrics and commands are
+    /// Where the console, metrics and commands are
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
     pub http: SocketAddr,
     /// Where clients of MySQL Fabric ask by XML-RPC; by CALLs they ask at the next port
