@@ -7,7 +7,7 @@ use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::ask::Question;
-use crate::settings;
+use crate::{settings, top};
 
 /// What the program is asked to do.
 pub enum Action {
@@ -19,6 +19,7 @@ pub enum Action {
     Binlog(BinlogDump),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
+    Top(top::Options),
     Ask(Question),
 }
 
@@ -226,6 +227,9 @@ pub fn read() -> Action {
             )
         }
         DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
+        TOP => Action::Top(
+            top::Options::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+        ),
         FABRIC => {
             let words = matches.get_many::<String>(WORDS).into_iter().flatten();
             Action::Fabric(words.cloned().collect())
@@ -261,6 +265,10 @@ fn fabric() -> Command {
         .arg(words)
 }
 
+/// The farm in a terminal.
+const TOP: &str = "top";
+const TOP_ABOUT: &str = "Shows the farm in the terminal, live (docs/CONSOLE.md#in-a-terminal)";
+
 /// A command that may be said without its group.
 const DOCTOR: &str = "doctor";
 
@@ -287,6 +295,7 @@ fn program() -> Command {
         .subcommand(serve)
         .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
         .subcommand(binlog())
+        .subcommand(top::Options::augment_args(Command::new(TOP)).about(TOP_ABOUT))
         .subcommand(command(spec_of("manage", DOCTOR)))
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();

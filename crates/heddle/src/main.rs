@@ -2,7 +2,7 @@
 //! in order.
 //!
 //! Job: settings, command line, wiring, start and drain; `up`, which runs a farm of its own servers;
-//! the command-line verbs, which talk to a running router over HTTP.
+//! the command-line verbs and `top`, which talk to a running router over HTTP.
 //!
 //! Invariants: what starts here ends here, in the order that [`router`] writes down; an error is one
 //! line with its cure on stderr, exit 1; a usage error is exit 2; only this crate prints.
@@ -36,6 +36,7 @@ mod state_dir;
 mod store;
 mod systemd;
 mod tls;
+mod top;
 mod up;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Action::Grants(flags) => grants::run(&flags),
         Action::Binlog(flags) => binlog::run(&flags),
         Action::Fabric(words) => mysqlfabric::run(&words),
+        Action::Top(options) => top::run(&options),
         Action::Ask(question) => ask::run(&question),
     };
     match outcome {
