@@ -163,7 +163,7 @@ async function onRealServers(browser, farm) {
     await view(page, 'configuration');
     await until(page, () => document.querySelectorAll('main tbody tr').length > 1);
     await press(page, 'Difference', 'main');
-    await until(page, () => document.querySelector('pre .added')?.textContent.includes('slow_log_ms'));
+    await until(page, () => [...document.querySelectorAll('pre .added')].some((line) => line.textContent.includes('slow_log_ms')));
     await picture(page, 'configuration');
   });
 
