@@ -104,7 +104,8 @@ fn of_server(server: &Server) -> Value {
         "severity": severity.name(),
         "state": state,
     });
-    if let Some(lag_us) = server.lag_us() {
+    // A primary that is gone has no lag, though it was behind nobody.
+    if let Some(lag_us) = server.lag_us().filter(|_| server.health.alive) {
         json["lag_ms"] = two_digits(lag_us as f64 / 1000.0).into();
     }
     json
@@ -112,7 +113,7 @@ fn of_server(server: &Server) -> Value {
 
 /// A lag as people compare it. Digits behind the second would be news every second.
 fn two_digits(ms: f64) -> f64 {
-    if ms < 1.0 {
+    if ms < 10.0 {
         return (ms * 10.0).round() / 10.0;
     }
     let scale = 10f64.powf(ms.log10().floor() - 1.0);
