@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric compat compat-kv fuzz soak clean
+.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ test: ## what CI runs: the checks, then every test, on real servers
 test-packaging: build ## the image, compose.yaml, the manifests for Kubernetes, the workflows, the list of crates
 	@scripts/install.sh packaging
 	@python3 -m unittest discover -s packaging/tests
+
+test-console: build ## the web console in headless Chromium on a farm of real servers, judged by axe-core (PICTURES=docs/console takes those of docs/CONSOLE.md)
+	@scripts/install.sh console
+	@$(if $(PICTURES),PICTURES=$(abspath $(PICTURES))) test/console/run.sh $(CURDIR)/bin/heddle
 
 bench-door: dist ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
 	@scripts/install.sh bench

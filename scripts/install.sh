@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and that are missing. Says nothing when
-# nothing is missing. Usage: scripts/install.sh build|run|test|packaging|bench|tpcc|fuzz|compat
+# nothing is missing. Usage: scripts/install.sh build|run|test|packaging|console|bench|tpcc|fuzz|compat
 #
 # A database or proxy that we install is for our own children only: the distribution's service
 # is kept from starting, now and at the next boot. A service that was there before is left alone.
@@ -114,6 +114,13 @@ case $purpose in
     need python3 python3
     if ! need_python_module yaml; then missing+=(python3-yaml); fi
     ;;
+  console)
+    # Chromium is as large as all the rest: who has none is told so, and the test is skipped.
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need nodejs node
+    need npm npm
+    ;;
   compat)
     need mariadb-server mariadbd
     need mariadb-client mariadb
@@ -161,7 +168,7 @@ case $purpose in
     need g++ c++ g++ clang++
     ;;
   *)
-    echo "usage: scripts/install.sh build|run|test|packaging|bench|tpcc|fuzz|compat" >&2
+    echo "usage: scripts/install.sh build|run|test|packaging|console|bench|tpcc|fuzz|compat" >&2
     exit 2
     ;;
 esac

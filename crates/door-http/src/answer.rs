@@ -52,7 +52,7 @@ pub(crate) async fn not_found() -> Refusal {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "see /, /healthz, /readyz, /metrics, /v1/farm, or POST /v1/GROUP/COMMAND",
+        "see /, /healthz, /readyz, /metrics, /v1/farm, /v1/live, or POST /v1/GROUP/COMMAND",
     )
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::BoxError;
 use axum::body::Bytes;
 use axum::http::Request;
+use axum::http::request::Builder;
 use axum::http::response::Parts;
 use channel::ServerName;
 use http_body_util::{BodyExt, Full, Limited};
@@ -71,15 +72,39 @@ impl Place {
         body: Vec<u8>,
         trust: Option<Arc<ClientConfig>>,
     ) -> io::Result<(Parts, Bytes)> {
+        let body = Full::new(Bytes::from(body));
+        let request = Request::post(path).header(CONTENT_TYPE, content_type);
+        self.send(request, headers, body, trust).await
+    }
+
+    /// Gets what is at a path.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn get(
+        &self,
+        path: &str,
+        headers: &[(&str, String)],
+        trust: Option<Arc<ClientConfig>>,
+    ) -> io::Result<(u16, Bytes)> {
+        let answer = self.send(Request::get(path), headers, Full::default(), trust);
+        let (head, body) = answer.await?;
+        Ok((head.status.as_u16(), body))
+    }
+
+    async fn send(
+        &self,
+        request: Builder,
+        headers: &[(&str, String)],
+        body: Full<Bytes>,
+        trust: Option<Arc<ClientConfig>>,
+    ) -> io::Result<(Parts, Bytes)> {
         let invalid = |error: BoxError| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let mut request = Request::post(path)
-            .header(HOST, &self.address)
-            .header(CONTENT_TYPE, content_type);
+        let mut request = request.header(HOST, &self.address);
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let request = request.body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|error| invalid(error.into()))?;
+        let request = request.body(body).map_err(|error| invalid(error.into()))?;
         let stream = TcpStream::connect(&self.address).await?;
         let answer = match (self.is_secure, trust) {
             (false, _) => exchange(stream, request).await,

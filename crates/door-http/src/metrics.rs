@@ -52,8 +52,8 @@ pub struct Family {
     pub samples: Vec<Sample>,
 }
 
-/// Somebody who has metrics. Called at each scrape, on the HTTP door's thread: other requests
-/// wait for it.
+/// Somebody who has metrics. Called at each scrape, on the HTTP door's thread, where other requests
+/// wait for it; and each second on the thread `console` while somebody looks at it.
 pub trait Metrics: Send + Sync {
     /// The values now.
     fn families(&self) -> Vec<Family>;

@@ -22,12 +22,14 @@ use crate::body::{self, Room};
 use crate::census::Limits;
 use crate::change_stream::Streams;
 use crate::connection::Patience;
+use crate::console::live::Sources;
+use crate::console::{Live, assets, live};
 use crate::counted::Counted;
 use crate::guard::{self, Guard, Older};
 use crate::metrics::Metrics;
 use crate::rows::Rows;
 use crate::serving::{Certificate, Certificates, Demand, Served};
-use crate::{answer, change_stream, commands, condition, page, peers, rows};
+use crate::{answer, change_stream, commands, condition, peers, rows};
 
 /// Clients that may wait in the kernel until they are taken.
 const QUEUE: i32 = 1024;
@@ -42,7 +44,7 @@ pub struct Settings {
     pub token: String,
     /// The bearer token of those who may look at the farm; with an empty one there are none.
     pub monitor_token: String,
-    /// Everybody may see the page and the metrics.
+    /// Everybody may see the console's overview and the metrics.
     pub open_metrics: bool,
     /// Who has a certificate, where TLS is offered, and whether it is demanded.
     pub certificate: Option<Arc<dyn Certificate>>,
@@ -168,6 +170,18 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
     pub(crate) rows: Arc<dyn Rows>,
     pub(crate) streams: Streams,
+    pub(crate) live: Live,
+}
+
+impl Shared {
+    /// What the live picture is made from.
+    fn sources(&self) -> Sources {
+        Sources {
+            control: Arc::clone(&self.control),
+            metrics: Arc::clone(&self.metrics),
+            sql_serves: Arc::clone(&self.sql_serves),
+        }
+    }
 }
 
 /// The HTTP door on a thread of its own, from [`Door::open`] to [`Door::close`] or its drop. Its thread
@@ -178,7 +192,7 @@ pub struct Door {
     address: SocketAddr,
     guest: Option<(Arc<std::net::TcpListener>, SocketAddr)>,
     wish: watch::Sender<Wish>,
-    /// The door's own, and the one of the streams, which ends when the other has.
+    /// The door's own, and those of the change streams and the console, which end with it.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -227,7 +241,9 @@ impl Door {
             metrics: metrics.into(),
             rows,
             streams,
+            live: Live::new(wished.clone()),
         };
+        let showing = shared.live.clone().run(shared.sources());
         let router = router(shared, guard.clone(), &settings);
         let patience = settings.patience();
         let balancers = settings.balancers.clone();
@@ -253,15 +269,16 @@ impl Door {
             .map(|(heard, _)| Arc::clone(heard))
             .zip(of_guest);
         let streaming = start("changes", streaming)?;
+        let showing = start("console", showing)?;
         let thread = start("http", async move {
-            live(&heard, &served, of_guest, wished).await;
+            attend(&heard, &served, of_guest, wished).await;
         })?;
         Ok(Door {
             listener,
             address,
             guest,
             wish,
-            threads: Mutex::new(vec![thread, streaming]),
+            threads: Mutex::new(vec![thread, streaming, showing]),
         })
     }
 
@@ -392,7 +409,7 @@ fn start(
 }
 
 /// The thread's life.
-async fn live(
+async fn attend(
     listener: &std::net::TcpListener,
     served: &Served,
     guest: Option<(Arc<std::net::TcpListener>, Served)>,
@@ -451,7 +468,9 @@ fn router(shared: Shared, guard: Guard, settings: &Settings) -> Router {
     };
     let rows = get(rows::get).put(rows::put).delete(rows::delete);
     let paths = Router::new()
-        .route("/", of(metrics, get(page::show)))
+        .route("/", of(Access::Public, get(assets::index)))
+        .route("/console/{*name}", of(Access::Public, get(assets::file)))
+        .route(live::PATH, of(metrics, get(live::get)))
         .route("/healthz", of(Access::Public, get(condition::healthz)))
         .route("/readyz", of(Access::Public, get(condition::readyz)))
         .route("/metrics", of(metrics, get(condition::metrics)))

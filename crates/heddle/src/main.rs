@@ -2,7 +2,7 @@
 //! in order.
 //!
 //! Job: settings, command line, wiring, start and drain; `up`, which runs a farm of its own servers;
-//! the command-line verbs, which talk to a running router over HTTP.
+//! the command-line verbs and `top`, which talk to a running router over HTTP.
 //!
 //! Invariants: what starts here ends here, in the order that [`router`] writes down; an error is one
 //! line with its cure on stderr, exit 1; a usage error is exit 2; only this crate prints.
@@ -21,6 +21,7 @@ mod router;
 mod serve;
 mod settings;
 mod store;
+mod top;
 mod up;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Action::Grants(flags) => cli::grants::run(&flags),
         Action::Binlog(flags) => cli::binlog::run(&flags),
         Action::Fabric(words) => cli::mysqlfabric::run(&words),
+        Action::Top(options) => top::run(&options),
         Action::Ask(question) => cli::ask::run(&question),
     };
     match outcome {

@@ -2,6 +2,7 @@
 
 mod apart;
 mod asking;
+mod console;
 mod door;
 mod limits;
 mod peer_tls;

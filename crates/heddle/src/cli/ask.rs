@@ -49,54 +49,139 @@ pub fn run(question: &Question) -> Result<(), Failure> {
 }
 
 fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
-    let Question { call, http, .. } = question;
-    let place = Place::of(http);
-    let trust = match place.is_secure {
-        true => Some(trust(question)?),
-        false => None,
-    };
-    let mut headers = Vec::new();
-    if let Some(token) = token(&question.data)? {
-        headers.push(("authorization", format!("Bearer {token}")));
+    let remote = Remote::new(&question.http, question.ca.as_ref(), &question.data)?;
+    runtime()?.block_on(remote.rows(&question.call))
+}
+
+/// A running router, and by what right it is asked.
+pub struct Remote {
+    place: Place,
+    trust: Option<Arc<ClientConfig>>,
+    headers: Vec<(&'static str, String)>,
+    http: String,
+    data: PathBuf,
+}
+
+impl Remote {
+    /// The router at this address; the token is that of the environment, or of `data`.
+    ///
+    /// # Errors
+    /// The token cannot be read, or there is nothing to know the router by.
+    pub fn new(http: &str, ca: Option<&PathBuf>, data: &Path) -> Result<Remote, Failure> {
+        let place = Place::of(http);
+        let trust = match place.is_secure {
+            true => Some(trust(http, ca, data)?),
+            false => None,
+        };
+        let mut headers = Vec::new();
+        if let Some(token) = token(data)? {
+            headers.push(("authorization", format!("Bearer {token}")));
+        }
+        if let Some(author) = author() {
+            headers.push(("heddle-by", author));
+        }
+        Ok(Remote {
+            place,
+            trust,
+            headers,
+            http: http.to_owned(),
+            data: data.to_owned(),
+        })
     }
-    if let Some(author) = author() {
-        headers.push(("heddle-by", author));
+
+    /// The rows that a command gives.
+    ///
+    /// # Errors
+    /// What the router answered: exit 2 for a call that is wrong in itself, 1 for anything else.
+    pub async fn rows(&self, call: &Call) -> Result<Vec<Value>, Failure> {
+        let path = format!("/v1/{}/{}", call.group, call.command);
+        let body = json!({"args": call.args, "options": call.options}).to_string();
+        let answer = self
+            .place
+            .post(&path, &self.headers, body.into_bytes(), self.trust.clone());
+        match self.answer(answer).await? {
+            Value::Array(rows) => Ok(rows),
+            other => Err(self.refusal(200, &other)),
+        }
     }
-    let path = format!("/v1/{}/{}", call.group, call.command);
-    let body = json!({"args": call.args, "options": call.options}).to_string();
-    let asked = async {
-        let answer = place.post(&path, &headers, body.into_bytes(), trust);
+
+    /// What is at a path.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.answer(self.place.get(path, &self.headers, self.trust.clone()))
+            .await
+    }
+
+    async fn answer(
+        &self,
+        answer: impl Future<Output = std::io::Result<(u16, impl AsRef<[u8]>)>>,
+    ) -> Result<Value, Failure> {
         let answer = tokio::time::timeout(PATIENCE, answer).await;
-        answer.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
-    };
-    let (status, body) = runtime()?
-        .block_on(asked)
-        .map_err(|error| unreachable_router(question, &error))?;
-    let answer: Value = serde_json::from_slice(&body).map_err(|error| {
+        let answer = answer.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+        let (status, body) = answer.map_err(|error| self.unreachable(&error))?;
+        let answer: Value = serde_json::from_slice(body.as_ref()).map_err(|error| {
+            Failure::new(format!(
+                "{} answered {status} and no JSON ({error}); is it a heddle?",
+                self.http
+            ))
+        })?;
+        match status {
+            200 => Ok(answer),
+            status => Err(self.refusal(status, &answer)),
+        }
+    }
+
+    fn refusal(&self, status: u16, answer: &Value) -> Failure {
+        let mut said = answer["error"]
+            .as_str()
+            .unwrap_or("no reason given")
+            .to_owned();
+        if let Some(cure) = answer["cure"].as_str().filter(|cure| !cure.is_empty()) {
+            said = format!("{said}; {cure}");
+        }
+        match status {
+            400 | 404 => Failure::usage(said),
+            401 | 403 => Failure::new(format!(
+                "{said}; set HEDDLE_TOKEN, or --data to the directory of `heddle up` ({} has no right \
+                 token)",
+                self.data.display()
+            )),
+            _ => Failure::new(said),
+        }
+    }
+
+    fn unreachable(&self, error: &std::io::Error) -> Failure {
+        let http = &self.http;
+        let what = match error.kind() {
+            ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
+            _ => error.to_string(),
+        };
+        if what.contains("certificate") {
+            return Failure::new(format!(
+                "the router at {http} shows another certificate than was expected ({what}); compare it, then \
+                 name it or its authority (--ca FILE, HEDDLE_CA)"
+            ));
+        }
         Failure::new(format!(
-            "{http} answered {status} and no JSON ({error}); is it a heddle?"
+            "no router at {http}: {what}; start one (heddle up), or name another (--http ADDR, HEDDLE_HTTP)"
         ))
-    })?;
-    match (status, answer) {
-        (200, Value::Array(rows)) => Ok(rows),
-        (status, answer) => Err(refusal(question, status, &answer)),
     }
 }
 
 /// What the router must show: the certificate or authority of `--ca`, else the certificate that it made
 /// itself in its directory.
-fn trust(question: &Question) -> Result<Arc<ClientConfig>, Failure> {
-    let data = &question.data;
-    let own = [data.clone(), data.join("state")].map(|dir| dir.join(OWN_CERTIFICATE));
-    let file = match &question.ca {
+fn trust(http: &str, ca: Option<&PathBuf>, data: &Path) -> Result<Arc<ClientConfig>, Failure> {
+    let own = [data.to_owned(), data.join("state")].map(|dir| dir.join(OWN_CERTIFICATE));
+    let file = match ca {
         Some(file) => Some(file),
         None => own.iter().find(|file| file.exists()),
     };
     let Some(file) = file else {
         return Err(Failure::new(format!(
-            "nothing to know the router at {} by; name a PEM file with its certificate or authority \
-             (--ca FILE, HEDDLE_CA), or its directory (--data DIR)",
-            question.http
+            "nothing to know the router at {http} by; name a PEM file with its certificate or authority \
+             (--ca FILE, HEDDLE_CA), or its directory (--data DIR)"
         )));
     };
     let failed = |error: String| Failure::new(format!("{}: {error}", file.display()));
@@ -109,42 +194,6 @@ fn author() -> Option<String> {
     let user = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
     let printable = |name: &String| name.chars().all(|c| c.is_ascii_graphic());
     user.ok().filter(printable).filter(|name| !name.is_empty())
-}
-
-fn refusal(question: &Question, status: u16, answer: &Value) -> Failure {
-    let mut said = answer["error"]
-        .as_str()
-        .unwrap_or("no reason given")
-        .to_owned();
-    if let Some(cure) = answer["cure"].as_str().filter(|cure| !cure.is_empty()) {
-        said = format!("{said}; {cure}");
-    }
-    match status {
-        400 | 404 => Failure::usage(said),
-        401 | 403 => Failure::new(format!(
-            "{said}; set HEDDLE_TOKEN, or --data to the directory of `heddle up` ({} has no right \
-             token)",
-            question.data.display()
-        )),
-        _ => Failure::new(said),
-    }
-}
-
-fn unreachable_router(question: &Question, error: &std::io::Error) -> Failure {
-    let http = &question.http;
-    let what = match error.kind() {
-        ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
-        _ => error.to_string(),
-    };
-    if what.contains("certificate") {
-        return Failure::new(format!(
-            "the router at {http} shows another certificate than was expected ({what}); compare it, then \
-             name it or its authority (--ca FILE, HEDDLE_CA)"
-        ));
-    }
-    Failure::new(format!(
-        "no router at {http}: {what}; start one (heddle up), or name another (--http ADDR, HEDDLE_HTTP)"
-    ))
 }
 
 /// The token of the environment, else of the directory of `heddle up`; none when there is neither.

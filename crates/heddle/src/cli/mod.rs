@@ -20,7 +20,7 @@ use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::cli::ask::Question;
-use crate::settings;
+use crate::{settings, top};
 
 /// What the program is asked to do.
 pub enum Action {
@@ -32,6 +32,7 @@ pub enum Action {
     Binlog(BinlogDump),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
+    Top(top::Options),
     Ask(Question),
 }
 
@@ -54,7 +55,7 @@ pub struct Up {
     /// Where memcached clients connect
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6211")]
     pub kv: SocketAddr,
-    /// Where the web page, metrics and commands are
+    /// Where the console, metrics and commands are
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
     pub http: SocketAddr,
     /// Where clients of MySQL Fabric ask by XML-RPC; by CALLs they ask at the next port
@@ -239,6 +240,9 @@ pub fn read() -> Action {
             )
         }
         DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
+        TOP => Action::Top(
+            top::Options::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+        ),
         FABRIC => {
             let words = matches.get_many::<String>(WORDS).into_iter().flatten();
             Action::Fabric(words.cloned().collect())
@@ -274,6 +278,10 @@ fn fabric() -> Command {
         .arg(words)
 }
 
+/// The farm in a terminal.
+const TOP: &str = "top";
+const TOP_ABOUT: &str = "Shows the farm in the terminal, live (docs/CONSOLE.md#in-a-terminal)";
+
 /// A command that may be said without its group.
 const DOCTOR: &str = "doctor";
 
@@ -300,6 +308,7 @@ fn program() -> Command {
         .subcommand(serve)
         .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
         .subcommand(binlog())
+        .subcommand(top::Options::augment_args(Command::new(TOP)).about(TOP_ABOUT))
         .subcommand(command(spec_of("manage", DOCTOR)))
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();

@@ -164,7 +164,7 @@ settings! {
     kv_value_bytes_max: u64 = "1048576" "bytes" [1, 1073741824] Restart
         "The largest value that memcached clients may send; containers may allow less.";
     http_listen: SocketAddr = "127.0.0.1:6080" "" Restart
-        "Where the web page, metrics and commands are.";
+        "Where the console, metrics and commands are.";
     http_hosts: Vec<String> = "" "" Restart
         "Host names, besides localhost and IP addresses, by which the HTTP door may be called.";
     http_tls: TlsClients = "preferred" "" Restart
@@ -210,7 +210,7 @@ settings! {
     fabric_connections_max: u64 = "4096" "connections" [8, 65536] Restart
         "Connections of Fabric's clients at once; the deadlines of the HTTP door hold for them.";
     metrics_public: Switch = "off" "" Restart
-        "Whether everybody may see the web page and the metrics; otherwise they need the token in DIR/monitor-token or DIR/token (docs/SECURITY.md).";
+        "Whether everybody may see the console's overview, charts and events, and the metrics; otherwise they need the token in DIR/monitor-token or DIR/token (docs/SECURITY.md).";
     monitor_users: Vec<String> = "" "" Restart
         "Names of accounts that may use the commands which show the farm, besides those with the PROCESS privilege.";
     state_dir: PathBuf = "heddle-state" "" Restart

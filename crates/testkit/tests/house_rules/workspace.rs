@@ -144,6 +144,7 @@ fn is_foreign_folder(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     whole.contains(&name)
         || last == "__pycache__"
+        || last == "node_modules"
         || last.starts_with("target")
         || last.starts_with("heddle-data")
 }

@@ -11,3 +11,4 @@ mod router_tls;
 mod seeds;
 mod store;
 mod systemd;
+mod top;
