@@ -20,6 +20,7 @@ pub mod definitions;
 mod divergence;
 pub mod errant;
 mod error;
+pub mod examination;
 pub mod exchange;
 pub mod galera;
 mod global_rights;
