@@ -48,7 +48,11 @@ pub fn run(question: &Question) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
+/// The rows of the answer.
+///
+/// # Errors
+/// As for [`run`].
+pub fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
     let Question { call, http, .. } = question;
     let place = Place::of(http);
     let trust = match place.is_secure {

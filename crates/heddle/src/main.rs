@@ -14,6 +14,7 @@ mod binlog;
 mod cli;
 mod configuration;
 mod data_plane;
+mod diagnosis;
 mod doors;
 mod fabric;
 mod failure;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Action::Move(flags) => relocate::relocate(&flags),
         Action::Grants(flags) => grants::run(&flags),
         Action::Binlog(flags) => binlog::run(&flags),
+        Action::Doctor(flags) => diagnosis::run(&flags),
         Action::Fabric(words) => mysqlfabric::run(&words),
         Action::Ask(question) => ask::run(&question),
     };

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::configuration::Configuration;
 use crate::data_plane::{self, DataPlane, count};
+use crate::diagnosis::ThisRouter;
 use crate::doors::{self, Doors};
 use crate::fabric;
 use crate::failure::Failure;
@@ -131,6 +132,12 @@ impl Router {
         let (metrics, rows) = data_plane::shown(&data_plane);
         let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
         introduce(&control, &settings, http.address());
+        control.know(Arc::new(ThisRouter {
+            at_start: settings.clone(),
+            state: state.to_owned(),
+            tls: files.clone(),
+            configuration: Arc::clone(&configuration),
+        }));
         Ok(Router {
             control,
             published,

@@ -20,6 +20,7 @@ use crate::commands::kv::KvCommands;
 use crate::commands::server::ServerCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
+use crate::diagnosis::Doctor;
 use crate::failover::FailoverDrivers;
 use crate::leadership::election::{Election, RosterListener};
 use crate::links::Links;
@@ -51,6 +52,7 @@ pub(crate) struct Parts {
     pub(crate) accounts: Arc<AccountsReader>,
     pub(crate) election: Arc<Election>,
     pub(crate) peers: Arc<PeerRouters>,
+    pub(crate) doctor: Arc<Doctor>,
     pub(crate) permits: Arc<PermitShares>,
     pub(crate) client_writes: Arc<ClientWrites>,
     pub(crate) sharding: Arc<ShardedTables>,
@@ -72,10 +74,11 @@ impl Parts {
         let dist_txns = commander.dist_txns();
         let links = Arc::new(Links::new(context));
         let background = Arc::new(Background::new(context));
-        let own_account = Arc::new(OwnAccount::new(context, &links));
+        let own_account = Arc::new(OwnAccount::new(context));
         let accounts = Arc::new(AccountsReader::new(context, &links));
         let election = Arc::new(Election::new(context, listener_of(context, commander)));
         let peers = Arc::new(PeerRouters::new(context, &background, &election));
+        let doctor = Arc::new(Doctor::new(context, &links, &own_account, &peers));
         let permits = Arc::new(PermitShares::new(
             context,
             &election,
@@ -122,6 +125,7 @@ impl Parts {
             accounts,
             election,
             peers,
+            doctor,
             permits,
             client_writes,
             sharding,
@@ -185,6 +189,7 @@ impl Parts {
             peers: Arc::clone(&self.peers),
             permits: Arc::clone(&self.permits),
             client_writes: Arc::clone(&self.client_writes),
+            doctor: Arc::clone(&self.doctor),
             reshard: Arc::clone(&self.reshard),
             config,
             dumps,
