@@ -65,7 +65,7 @@ impl Wanted {
 pub(crate) struct Doctor {
     context: Arc<Context>,
     links: Arc<Links>,
-    own_account: Arc<OwnAccount>,
+    pub(crate) own_account: Arc<OwnAccount>,
     peers: Arc<PeerRouters>,
     /// Absent in tests of the control plane alone.
     premises: OnceLock<Arc<dyn Premises>>,

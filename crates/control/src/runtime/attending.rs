@@ -68,7 +68,7 @@ impl Control {
             .keys()
             .copied()
             .collect();
-        self.parts.own_account.forget_all_but(&servers);
+        self.parts.doctor.own_account.forget_all_but(&servers);
         probes.retain(|id, task| {
             let stays = servers.contains(id);
             if !stays {

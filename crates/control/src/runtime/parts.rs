@@ -48,7 +48,6 @@ use crate::txn_recovery::sequence::Sequences;
 pub(crate) struct Parts {
     pub(crate) links: Arc<Links>,
     pub(crate) background: Arc<Background>,
-    pub(crate) own_account: Arc<OwnAccount>,
     pub(crate) accounts: Arc<AccountsReader>,
     pub(crate) election: Arc<Election>,
     pub(crate) peers: Arc<PeerRouters>,
@@ -79,12 +78,8 @@ impl Parts {
         let election = Arc::new(Election::new(context, listener_of(context, commander)));
         let peers = Arc::new(PeerRouters::new(context, &background, &election));
         let doctor = Arc::new(Doctor::new(context, &links, &own_account, &peers));
-        let permits = Arc::new(PermitShares::new(
-            context,
-            &election,
-            &peers,
-            commander.permits_held(),
-        ));
+        let held = commander.permits_held();
+        let permits = Arc::new(PermitShares::new(context, &election, &peers, held));
         let client_writes = Arc::new(ClientWrites::new(context, &election, &peers));
         let sharding = Arc::new(ShardedTables::new(context, &links));
         let probes = Arc::new(Probes::new(context, &links, &own_account));
@@ -121,7 +116,6 @@ impl Parts {
         Parts {
             links,
             background,
-            own_account,
             accounts,
             election,
             peers,
@@ -157,7 +151,7 @@ impl Parts {
         let inspect = Arc::new(InspectCommands::new(
             context,
             &self.background,
-            &self.own_account,
+            &self.doctor.own_account,
             &self.peers,
         ));
         let moves = Arc::new(JobCommands::new(context, &self.reshard, jobs));
@@ -178,7 +172,7 @@ impl Parts {
         let threats = Arc::new(ThreatCommands::new(
             context,
             &self.links,
-            &self.own_account,
+            &self.doctor.own_account,
             &self.probes,
             &self.failover,
         ));

@@ -24,10 +24,26 @@ use crate::tls::Files;
 
 /// This process, with what its settings said at its start.
 pub struct ThisRouter {
-    pub at_start: Settings,
-    pub state: PathBuf,
-    pub tls: Option<Files>,
-    pub configuration: Arc<Configuration>,
+    at_start: Settings,
+    state: PathBuf,
+    tls: Option<Files>,
+    configuration: Arc<Configuration>,
+}
+
+impl ThisRouter {
+    pub fn of(
+        settings: &Settings,
+        state: &Path,
+        tls: &Option<Files>,
+        configuration: &Arc<Configuration>,
+    ) -> ThisRouter {
+        ThisRouter {
+            at_start: settings.clone(),
+            state: state.to_owned(),
+            tls: tls.clone(),
+            configuration: Arc::clone(configuration),
+        }
+    }
 }
 
 impl Premises for ThisRouter {
@@ -211,7 +227,7 @@ mod tests {
         let of = |name: &str| all.iter().find(|it| it.name == name).expect("a door");
         assert!(of("SQL").public && of("SQL").tls_only && of("SQL").authenticates);
         assert!(!of("HTTP").public && of("HTTP").tls && !of("HTTP").tls_only);
-        assert!(!of("KV").public && !of("KV").tls && !of("KV").authenticates);
+        assert!(!of("KV").public && of("KV").tls && !of("KV").authenticates);
         assert!(of("Fabric").public && !of("Fabric").authenticates);
     }
 
