@@ -127,8 +127,8 @@ pub(crate) fn idempotent(at: &At<'_>) -> Option<Found> {
 fn workers(at: &At<'_>) -> Option<(&'static str, u64)> {
     let names = [
         "replica_parallel_workers",
-        "slave_parallel_workers",
         "slave_parallel_threads",
+        "slave_parallel_workers",
     ];
     let (name, _) = at.server.named(&names)?;
     Some((name, at.server.number(&[name])?))
