@@ -48,7 +48,7 @@ pub(crate) fn pair(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
 /// Galera decides by majorities.
 pub(crate) fn no_majority(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
     let count = members(group).count();
-    let is_so = group.galera && count > 1 && count % 2 == 0;
+    let is_so = group.galera && count > 1 && count.is_multiple_of(2);
     found(is_so, || format!("the cluster has {count} nodes"))
 }
 
