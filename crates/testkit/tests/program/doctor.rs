@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::etcd::Etcd;
 use testkit::{Farm, Release, Server, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -371,4 +372,39 @@ fn monitoring_goes_by_exit_codes_and_changes() {
             .any(|it| it["event"] == event && it["check"] == "keyless_tables")
     };
     assert!(saw("found") && saw("cured"), "{lines:?}");
+}
+
+/// Each router says of itself what the others cannot see.
+#[test]
+fn routers_of_one_farm_are_compared() {
+    let Some(store) = Etcd::start(1) else { return };
+    let etcd = format!("etcd={}", store.urls());
+    let start = |name: &str, pool: &str| {
+        let name = format!("router_name={name}");
+        Farm::serve(&[&etcd, &name, pool, "doctor_interval_s=0"])
+    };
+    let first = start("r1", "pool_connections_max=64");
+    let mut second = start("r2", "pool_connections_max=32");
+    wait_until(PATIENCE, "both routers", || {
+        first.json(&["router", "list"]).len() == 2
+    });
+    wait_until(PATIENCE, "the second one's settings", || {
+        found(&first, "r2").contains("router_settings_differ")
+    });
+    let rows = first.json(&["doctor", "r2"]);
+    let differs = rows
+        .iter()
+        .find(|row| row["check"] == "router_settings_differ");
+    let evidence = differs.expect("just found")["evidence"]
+        .as_str()
+        .expect("text");
+    assert_eq!(evidence, "pool_connections_max is '32', and '64' on r1");
+    lacks(
+        &found(&first, "r1"),
+        &["router_alone", "router_settings_differ"],
+    );
+    second.stop();
+    wait_until(PATIENCE, "a router that is alone", || {
+        found(&first, "r1").contains("router_alone")
+    });
 }
