@@ -100,6 +100,7 @@ impl Ring {
             | "errant_transactions"
             | "errant_unsaved"
             | "clone_failed"
+            | "doctor_found"
             | "transaction_stuck"
             | "transactions_unlisted"
             | "foreign_decisions"

@@ -14,6 +14,7 @@
 mod authority;
 mod certificate;
 mod duplex;
+mod ending;
 mod packing;
 mod subject;
 mod terms;
@@ -33,6 +34,7 @@ pub use rustls::{ClientConfig, ServerConfig};
 pub use crate::authority::{Authority, CLOCK_ALLOWANCE, Mutual};
 pub use crate::certificate::{CertificateError, Fingerprint};
 pub use crate::duplex::Duplex;
+pub use crate::ending::certificate_ends_s;
 pub use crate::packing::{Algorithm, PackError, Packing, Side};
 pub use crate::subject::PeerCertificate;
 pub use crate::terms::{Presented, ServerTls, Trust, is_other_key, key_of};

@@ -12,12 +12,12 @@ pub struct PeerCertificate {
     pub issuer: String,
 }
 
-const INTEGER: u8 = 0x02;
+pub(crate) const INTEGER: u8 = 0x02;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const BMP_STRING: u8 = 0x1E;
-const SEQUENCE: u8 = 0x30;
+pub(crate) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
-const VERSION: u8 = 0xA0;
+pub(crate) const VERSION: u8 = 0xA0;
 
 impl PeerCertificate {
     /// Reads the names; None when the bytes are no certificate.
@@ -41,10 +41,10 @@ impl PeerCertificate {
 }
 
 /// Tag, length, value; one behind the other.
-struct Der<'a>(&'a [u8]);
+pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Der<'a> {
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+    pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
         let (bytes, rest) = match first {
@@ -63,7 +63,7 @@ impl<'a> Der<'a> {
         Some((tag, value))
     }
 
-    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub(crate) fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next()
             .and_then(|(found, value)| (found == tag).then_some(value))
     }

@@ -15,6 +15,7 @@ pub mod clone_plugin;
 pub mod copy;
 mod dist_txn;
 mod error;
+pub mod examination;
 pub mod galera;
 mod link;
 pub mod part;

@@ -29,8 +29,9 @@ MariaDB since 10.5 and on MySQL since 8.0 both accounts may be one.
 - Heddle looks at the account of each server again when it connects anew, and every minute. What is missing for a feature that
   the farm uses is told by the event `privileges_missing` and in the column `privileges_missing` of `group health`; the
   event `privileges_complete` follows the GRANT. There is nothing to restart.
-- `heddle doctor` logs in to all servers and lists what is missing: `error` for what every farm needs, `warning` for a feature in
-  use, `info` for one that is not. `heddle doctor --before-add HOST:PORT` looks at a server that is not in the farm yet.
+- `heddle doctor` ([DOCTOR.md](DOCTOR.md)) logs in to all servers and lists what is missing (check `privileges`): `error` for what
+  every farm needs, `warning` for a feature in use, `info` for one that is not. `heddle doctor --before-add HOST:PORT` looks at a
+  server that is not in the farm yet.
 - A switch-over is refused while the account lacks what every farm needs on a server of the group. A failover waits and tries
   again; the event `failover_step_failed` names the privilege.
 - A server that refuses probes (SLAVE MONITOR, REPLICATION CLIENT) counts as one that does not answer; the event `server_died` names

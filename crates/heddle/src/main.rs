@@ -12,6 +12,7 @@
 mod cli;
 mod configuration;
 mod data_plane;
+mod diagnosis;
 mod doors;
 mod failure;
 mod handover;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Action::Move(flags) => cli::relocate::relocate(&flags),
         Action::Grants(flags) => cli::grants::run(&flags),
         Action::Binlog(flags) => cli::binlog::run(&flags),
+        Action::Doctor(flags) => diagnosis::run(&flags),
         Action::Fabric(words) => cli::mysqlfabric::run(&words),
         Action::Top(options) => top::run(&options),
         Action::Ask(question) => cli::ask::run(&question),

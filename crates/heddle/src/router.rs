@@ -7,7 +7,7 @@
 //! tells the sessions who is primary; then HTTP and the control plane.
 
 use std::future::Future;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,6 +26,7 @@ use crate::configuration::Configuration;
 use crate::configuration::rules::{Source, received};
 use crate::configuration::stamp::Stamp;
 use crate::data_plane::{self, DataPlane, count};
+use crate::diagnosis::ThisRouter;
 use crate::doors::fabric;
 use crate::doors::listeners::Listeners;
 use crate::doors::tls::{self, Files};
@@ -131,7 +132,7 @@ impl Router {
         let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
         let (metrics, rows) = data_plane::shown(&data_plane);
         let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
-        introduce(&control, &settings, http.address());
+        introduce(&control, &http, &settings, state, &files, &configuration);
         Ok(Router {
             control,
             published,
@@ -395,11 +396,20 @@ impl Router {
 }
 
 /// A router without others knows itself; one of several has been told by the store who it is.
-fn introduce(control: &Control, settings: &Settings, http: SocketAddr) {
+fn introduce(
+    control: &Control,
+    http: &door_http::Door,
+    settings: &Settings,
+    state: &Path,
+    tls: &Option<Files>,
+    configuration: &Arc<Configuration>,
+) {
+    let router = ThisRouter::of(settings, state, tls, configuration);
+    control.know(Arc::new(router));
     if !control.roster().own.id.is_empty() {
         return;
     }
-    let http = http.to_string();
+    let http = http.address().to_string();
     let name = Some(settings.router_name.clone()).filter(|name| !name.is_empty());
     control.set_roster(Roster {
         own: Peer {

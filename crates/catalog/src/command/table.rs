@@ -399,8 +399,13 @@ commands! {
         []
         "Answers when the router lives.";
     "manage" "doctor" ManageDoctor Asked Admin false
-        [optional("before_add", "HOST:PORT of a server to be added; default: all servers of the farm")]
-        "Logs in to servers and shows what is wrong with them: privileges that Heddle's account lacks.";
+        [optional("of", "only these groups, servers (HOST:PORT) and routers, with commas between; default: all"),
+         optional("before_add", "HOST:PORT of a server to be added; a group in `of` is what it is compared with")]
+        "Logs in to servers, asks routers, and shows what is wrong with them, what it breaks, and what mends it.";
+    "manage" "mend" ManageMend Leader Admin true
+        [required("check", "name of the check, from `manage doctor`"), SERVER,
+         switch("sure", "also where something has to be agreed to")]
+        "Looks again, and runs the statement by which a finding at a server is mended.";
     "manage" "help" ManageHelp Asked Monitor false
         [optional("group", "only commands of this group"),
          optional("command", "only this command")]

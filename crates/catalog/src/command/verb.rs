@@ -70,6 +70,7 @@ pub enum Verb {
     ConfigRules,
     ManagePing,
     ManageDoctor,
+    ManageMend,
     ManageHelp,
 }
 

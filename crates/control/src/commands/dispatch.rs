@@ -25,9 +25,10 @@ use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
 use crate::context::editing::TRIES;
 use crate::context::supervision::caught;
+use crate::diagnosis::Doctor;
 use crate::leadership::election::Election;
 use crate::peers::permits::PermitShares;
-use crate::peers::questions::{DRAINED, GROUP, KILL, RELEASE, SESSIONS, WRITES, column};
+use crate::peers::questions::{DRAINED, FACTS, GROUP, KILL, RELEASE, SESSIONS, WRITES, column};
 use crate::peers::routers::PeerRouters;
 use crate::reshard::Resharding;
 use crate::row_cache_feed::client_writes::ClientWrites;
@@ -41,6 +42,7 @@ pub(crate) struct Commands {
     pub(crate) peers: Arc<PeerRouters>,
     pub(crate) permits: Arc<PermitShares>,
     pub(crate) client_writes: Arc<ClientWrites>,
+    pub(crate) doctor: Arc<Doctor>,
     pub(crate) reshard: Arc<Resharding>,
     pub(crate) config: Arc<ConfigCommands>,
     pub(crate) dumps: Arc<DumpCommands>,
@@ -132,6 +134,7 @@ impl Commands {
             }
             (DRAINED, [job]) => column(&[self.reshard.is_drained(job).await]),
             (WRITES, [since]) => column(&self.client_writes.tell_writes(since).await?),
+            (FACTS, []) => column(self.doctor.own_facts().await.as_slice()),
             (RELEASE, [account]) => column(&[self.permits.release_permits(account).await?]),
             (other, _) => Err(CommandError::Usage(format!(
                 "this router knows no question {other:?} of peers; run one version everywhere"
@@ -150,7 +153,10 @@ impl Commands {
             Verb::GroupCreate => self.groups.group_create(&lead()?, args).await,
             Verb::GroupDestroy => self.groups.group_destroy(&lead()?, args).await,
             Verb::GroupDescription => self.groups.group_description(&lead()?, args).await,
-            Verb::GroupAdd => self.groups.group_add(&lead()?, args).await,
+            Verb::GroupAdd => {
+                let added = self.groups.group_add(&lead()?, args).await;
+                added.inspect(|_| self.doctor.tell_joined())
+            }
             Verb::GroupRemove => self.groups.group_remove(&lead()?, args).await,
             Verb::GroupActivate => self.groups.group_set_active(&lead()?, args, true).await,
             Verb::GroupDeactivate => self.groups.group_set_active(&lead()?, args, false).await,
@@ -201,7 +207,8 @@ impl Commands {
             Verb::RouterList => Ok(self.routers.router_list()),
             Verb::RotateAuthority => self.routers.rotate_authority(&lead()?).await,
             Verb::ManagePing => self.inspect.manage_ping(),
-            Verb::ManageDoctor => self.inspect.manage_doctor(args).await,
+            Verb::ManageDoctor => self.doctor.manage_doctor(args).await,
+            Verb::ManageMend => self.doctor.manage_mend(args).await,
             Verb::ManageHelp => self.inspect.manage_help(args),
             Verb::OfMaps(verb) => Box::pin(self.dispatch_to_maps(verb, args)).await,
         }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::context::records::no_group;
+pub(super) use crate::context::records::no_server;
 use crate::failover::record_key;
 use crate::leadership::lead::Lead;
 use crate::links::Links;
@@ -304,18 +305,6 @@ pub(super) fn find_group<'a>(
         .groups
         .get(name)
         .ok_or_else(|| CommandError::Refused(no_group(name)))
-}
-
-/// «There is no such server», with where to look.
-pub(super) fn no_server(server: &str, group: Option<&str>) -> CommandError {
-    CommandError::Refused(match group {
-        Some(group) => format!(
-            "group {group} has no server {server}; `group lookup_servers {group}` lists them"
-        ),
-        None => {
-            format!("no group has a server {server}; `dump servers` lists all, by UUID and address")
-        }
-    })
 }
 
 fn check_group_name(args: &Arguments, name: &str) -> Result<(), CommandError> {

@@ -10,7 +10,6 @@ use crate::background::Background;
 use crate::context::Context;
 use crate::observe::privileges::OwnAccount;
 use crate::peers::routers::PeerRouters;
-use crate::provision::admission::parse_address;
 use crate::sessions::SessionInfo;
 use catalog::command::{Arguments, CommandError, TABLE, Table};
 use catalog::record::ServerRecord;
@@ -254,11 +253,6 @@ impl InspectCommands {
             snapshot.epoch.into(),
         ]);
         Ok(table)
-    }
-
-    pub(crate) async fn manage_doctor(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let before_add = args.get("before_add").map(parse_address).transpose()?;
-        self.own_account.diagnose(before_add).await
     }
 
     pub(crate) fn manage_help(&self, args: &Arguments) -> Result<Table, CommandError> {

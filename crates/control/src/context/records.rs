@@ -56,3 +56,15 @@ pub(crate) fn no_member(id: u32) -> CommandError {
 pub(crate) fn no_group(group: &str) -> String {
     format!("there is no group {group}; `group lookup_groups` lists them, `group create` makes one")
 }
+
+/// «There is no such server», with where to look.
+pub(crate) fn no_server(server: &str, group: Option<&str>) -> CommandError {
+    CommandError::Refused(match group {
+        Some(group) => format!(
+            "group {group} has no server {server}; `group lookup_servers {group}` lists them"
+        ),
+        None => {
+            format!("no group has a server {server}; `dump servers` lists all, by UUID and address")
+        }
+    })
+}

@@ -11,8 +11,7 @@ use engine::{Link, Version};
 use farm::GroupKind;
 
 use crate::context::Context;
-use crate::links::Links;
-use catalog::command::{CommandError, Table};
+use catalog::command::CommandError;
 use catalog::event::Event;
 use catalog::record::ServerRecord;
 
@@ -87,15 +86,13 @@ impl Privileges {
 /// Watches what Heddle's own account may do on the servers.
 pub(crate) struct OwnAccount {
     context: Arc<Context>,
-    links: Arc<Links>,
     privileges: Privileges,
 }
 
 impl OwnAccount {
-    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> OwnAccount {
+    pub(crate) fn new(context: &Arc<Context>) -> OwnAccount {
         OwnAccount {
             context: Arc::clone(context),
-            links: Arc::clone(links),
             privileges: Privileges::default(),
         }
     }
@@ -195,7 +192,7 @@ impl OwnAccount {
     }
 
     /// What every farm does, and what this one does besides.
-    fn features_used(&self) -> Vec<Feature> {
+    pub(crate) fn features_used(&self) -> Vec<Feature> {
         let (snapshot, settings) = (self.context.snapshot(), self.context.settings());
         let mut features = essential();
         if settings.provision.rejoin_by_clone {
@@ -212,44 +209,6 @@ impl OwnAccount {
         }
         features
     }
-
-    /// What is wrong with servers, as rows of `heddle doctor`: of all members, or of the one at an address that
-    /// an administrator wants to add.
-    pub(crate) async fn diagnose(
-        &self,
-        before_add: Option<(String, u16)>,
-    ) -> Result<Table, CommandError> {
-        let mut table = Table::new(&["check", "severity", "server", "evidence", "breaks", "cure"]);
-        let used = self.features_used();
-        let logins = match &before_add {
-            Some((host, port)) => vec![self.links.login_asked(host, *port)],
-            None => {
-                let records = self.context.state().records.clone();
-                let members = records.servers.values();
-                members.map(|kept| self.links.login(&kept.value)).collect()
-            }
-        };
-        let timeout_ms = self.context.settings().step_timeout_ms;
-        for login in logins {
-            let address = format!("{}:{}", login.host, login.port);
-            let examined = async {
-                let mut link = Link::open(&login, timeout_ms).await?;
-                lacking(&mut link, &Feature::ALL, timeout_ms).await
-            };
-            match examined.await {
-                Ok(found) => rows_of(&mut table, &address, &found, &used),
-                Err(error) => table.rows.push(vec![
-                    "reach".into(),
-                    "error".into(),
-                    address.into(),
-                    error.to_string().into(),
-                    "nothing can be done on the server".into(),
-                    "see the evidence".into(),
-                ]),
-            }
-        }
-        Ok(table)
-    }
 }
 
 /// What is lacking and its cure; empty when nothing is.
@@ -264,29 +223,6 @@ fn told(found: &Lacking) -> String {
 pub(crate) fn essential() -> Vec<Feature> {
     let all = Feature::ALL.into_iter();
     all.filter(|feature| feature.is_essential()).collect()
-}
-
-/// One row for each feature that lacks something.
-fn rows_of(table: &mut Table, address: &str, found: &Lacking, used: &[Feature]) {
-    for feature in Feature::ALL {
-        let of_feature = found.of(feature);
-        if of_feature.is_empty() {
-            continue;
-        }
-        let severity = match (feature.is_essential(), used.contains(&feature)) {
-            (true, _) => "error",
-            (false, true) => "warning",
-            (false, false) => "info",
-        };
-        table.rows.push(vec![
-            "privileges".into(),
-            severity.into(),
-            address.into(),
-            of_feature.text().into(),
-            feature.text().into(),
-            of_feature.cure().into(),
-        ]);
-    }
 }
 
 /// The GRANT statements for an account on servers of a release: those that every farm needs, then those of

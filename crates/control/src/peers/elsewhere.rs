@@ -33,6 +33,18 @@ impl PeerRouters {
         })
     }
 
+    /// Asks all other routers, as below.
+    pub(crate) async fn ask_all(&self, call: &Call) -> Vec<(Arc<Peer>, Result<Table, PeerError>)> {
+        self.ask_these(self.election.roster().others.clone(), call)
+            .await
+    }
+
+    /// The names of the routers that live, this one's first.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let roster = self.election.roster();
+        roster.names().into_iter().map(str::to_owned).collect()
+    }
+
     /// Asks these peers at once; each has `peer_timeout_ms`. In the order of their slots.
     pub(crate) async fn ask_these(
         &self,

@@ -21,6 +21,7 @@ pub(crate) const KILL: &str = "kill";
 pub(crate) const RELEASE: &str = "release";
 pub(crate) const WRITES: &str = "writes";
 pub(crate) const DRAINED: &str = "drained";
+pub(crate) const FACTS: &str = "facts";
 
 /// What one peer said of its sessions; an error is a text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]

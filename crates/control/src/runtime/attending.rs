@@ -25,7 +25,7 @@ impl Control {
             follower.follow_store rejoin.rejoin_when_needed election.hold_leadership
             election.attend_routers permits.return_permits client_writes.exchange_writes
             txn_recovery.recover_dist_txns txn_recovery.keep_barriers sharding.read_tables
-            reshard.tend_moves
+            reshard.tend_moves doctor.look_hourly
         }
     }
 
@@ -68,7 +68,7 @@ impl Control {
             .keys()
             .copied()
             .collect();
-        self.parts.own_account.forget_all_but(&servers);
+        self.parts.doctor.own_account.forget_all_but(&servers);
         probes.retain(|id, task| {
             let stays = servers.contains(id);
             if !stays {

@@ -28,6 +28,7 @@ use crate::commander::{Commander, Queues, Request};
 use crate::commands::dispatch::Commands;
 use crate::context::Context;
 use crate::context::supervision::{Queue, caught};
+use crate::diagnosis::Premises;
 use crate::leadership::Leadership;
 use crate::leadership::election::{Contact, Router};
 use crate::peers::roster::Roster;
@@ -339,6 +340,11 @@ impl Control {
     /// No server of the group may lead it, or one of them cannot be asked.
     pub async fn restore_primary(&self, group: &str) -> Result<String, CommandError> {
         self.parts.rejoin.restore_primary(group).await
+    }
+
+    /// Whom `manage doctor` asks about this router and its machine.
+    pub fn know(&self, premises: Arc<dyn Premises>) {
+        self.parts.doctor.know(premises);
     }
 
     /// What rules name and the farm does not have, for people; empty when there is nothing.

@@ -20,6 +20,7 @@ use crate::commands::kv::KvCommands;
 use crate::commands::server::ServerCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
+use crate::diagnosis::Doctor;
 use crate::failover::FailoverDrivers;
 use crate::leadership::election::{Election, RosterListener};
 use crate::links::Links;
@@ -47,10 +48,10 @@ use crate::txn_recovery::sequence::Sequences;
 pub(crate) struct Parts {
     pub(crate) links: Arc<Links>,
     pub(crate) background: Arc<Background>,
-    pub(crate) own_account: Arc<OwnAccount>,
     pub(crate) accounts: Arc<AccountsReader>,
     pub(crate) election: Arc<Election>,
     pub(crate) peers: Arc<PeerRouters>,
+    pub(crate) doctor: Arc<Doctor>,
     pub(crate) permits: Arc<PermitShares>,
     pub(crate) client_writes: Arc<ClientWrites>,
     pub(crate) sharding: Arc<ShardedTables>,
@@ -72,16 +73,13 @@ impl Parts {
         let dist_txns = commander.dist_txns();
         let links = Arc::new(Links::new(context));
         let background = Arc::new(Background::new(context));
-        let own_account = Arc::new(OwnAccount::new(context, &links));
+        let own_account = Arc::new(OwnAccount::new(context));
         let accounts = Arc::new(AccountsReader::new(context, &links));
         let election = Arc::new(Election::new(context, listener_of(context, commander)));
         let peers = Arc::new(PeerRouters::new(context, &background, &election));
-        let permits = Arc::new(PermitShares::new(
-            context,
-            &election,
-            &peers,
-            commander.permits_held(),
-        ));
+        let doctor = Arc::new(Doctor::new(context, &links, &own_account, &peers));
+        let held = commander.permits_held();
+        let permits = Arc::new(PermitShares::new(context, &election, &peers, held));
         let client_writes = Arc::new(ClientWrites::new(context, &election, &peers));
         let sharding = Arc::new(ShardedTables::new(context, &links));
         let probes = Arc::new(Probes::new(context, &links, &own_account));
@@ -118,10 +116,10 @@ impl Parts {
         Parts {
             links,
             background,
-            own_account,
             accounts,
             election,
             peers,
+            doctor,
             permits,
             client_writes,
             sharding,
@@ -153,7 +151,7 @@ impl Parts {
         let inspect = Arc::new(InspectCommands::new(
             context,
             &self.background,
-            &self.own_account,
+            &self.doctor.own_account,
             &self.peers,
         ));
         let moves = Arc::new(JobCommands::new(context, &self.reshard, jobs));
@@ -174,7 +172,7 @@ impl Parts {
         let threats = Arc::new(ThreatCommands::new(
             context,
             &self.links,
-            &self.own_account,
+            &self.doctor.own_account,
             &self.probes,
             &self.failover,
         ));
@@ -185,6 +183,7 @@ impl Parts {
             peers: Arc::clone(&self.peers),
             permits: Arc::clone(&self.permits),
             client_writes: Arc::clone(&self.client_writes),
+            doctor: Arc::clone(&self.doctor),
             reshard: Arc::clone(&self.reshard),
             config,
             dumps,

@@ -48,7 +48,11 @@ pub fn run(question: &Question) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
+/// The rows of the answer.
+///
+/// # Errors
+/// As for [`run`].
+pub fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
     let remote = Remote::new(&question.http, question.ca.as_ref(), &question.data)?;
     runtime()?.block_on(remote.rows(&question.call))
 }

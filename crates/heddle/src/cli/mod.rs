@@ -20,7 +20,7 @@ use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::cli::ask::Question;
-use crate::{settings, top};
+use crate::{diagnosis, settings, top};
 
 /// What the program is asked to do.
 pub enum Action {
@@ -30,6 +30,7 @@ pub enum Action {
     Move(Move),
     Grants(Grants),
     Binlog(BinlogDump),
+    Doctor(diagnosis::Flags),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
     Top(top::Options),
@@ -239,7 +240,9 @@ pub fn read() -> Action {
                 BinlogDump::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
             )
         }
-        DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
+        DOCTOR => Action::Doctor(
+            diagnosis::Flags::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+        ),
         TOP => Action::Top(
             top::Options::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
         ),
@@ -282,8 +285,13 @@ fn fabric() -> Command {
 const TOP: &str = "top";
 const TOP_ABOUT: &str = "Shows the farm in the terminal, live (docs/CONSOLE.md#in-a-terminal)";
 
-/// A command that may be said without its group.
 const DOCTOR: &str = "doctor";
+
+fn doctor() -> Command {
+    diagnosis::Flags::augment_args(Command::new(DOCTOR)).about(
+        "Shows what is wrong with the farm, what it breaks and what mends it (docs/DOCTOR.md)",
+    )
+}
 
 fn spec_of(group: &str, name: &str) -> &'static CommandSpec {
     let mut specs = TABLE.iter();
@@ -309,7 +317,7 @@ fn program() -> Command {
         .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
         .subcommand(binlog())
         .subcommand(top::Options::augment_args(Command::new(TOP)).about(TOP_ABOUT))
-        .subcommand(command(spec_of("manage", DOCTOR)))
+        .subcommand(doctor())
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
     groups.dedup();
@@ -542,12 +550,22 @@ mod tests {
 
     #[test]
     fn the_doctor_is_asked_without_a_group() {
-        let words = ["heddle", "doctor", "--before-add", "10.0.0.5:3306"];
-        let matches = program().try_get_matches_from(words).expect("right");
-        let (name, matches) = matches.subcommand().expect("a verb");
-        let call = asked(spec_of("manage", name), matches).call;
+        let flags = |words: &str| {
+            let matches = program().try_get_matches_from(words.split(' '))?;
+            let (_, matches) = matches.subcommand().expect("a verb");
+            diagnosis::Flags::from_arg_matches(matches)
+        };
+        let call = flags("heddle doctor g1 10.0.0.5:3306").expect("right");
+        let call = call.look().call;
         assert_eq!((&*call.group, &*call.command), ("manage", "doctor"));
-        assert_eq!(call.options["before_add"], "10.0.0.5:3306");
+        assert_eq!(call.options["of"], "g1,10.0.0.5:3306");
+        let call = flags("heddle doctor --before-add 10.0.0.6:3306").expect("right");
+        assert_eq!(call.look().call.options["before_add"], "10.0.0.6:3306");
+        let watch = |words: &str| flags(words).expect("right").watch;
+        assert_eq!(watch("heddle doctor --watch g1"), Some(60));
+        assert_eq!(watch("heddle doctor --watch=5"), Some(5));
+        assert!(flags("heddle doctor --fix --watch").is_err());
+        assert!(flags("heddle doctor --yes").is_err());
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl Configuration {
         self.own().settings.clone()
     }
 
+    /// Time between two looks for what is wrong; 0 for never.
+    pub fn doctor_interval_s(&self) -> u64 {
+        self.own().in_force.doctor_interval_s
+    }
+
     fn own(&self) -> MutexGuard<'_, Own> {
         // Every change leaves it whole.
         self.own.lock().unwrap_or_else(PoisonError::into_inner)

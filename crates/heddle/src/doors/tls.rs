@@ -53,6 +53,14 @@ impl Files {
         }))
     }
 
+    pub fn certificate(&self) -> &Path {
+        &self.certificate
+    }
+
+    pub fn key(&self) -> &Path {
+        &self.key
+    }
+
     /// Reads the files and makes them what clients are shown.
     ///
     /// # Errors

@@ -431,6 +431,8 @@ settings! {
         "Where mariadb-binlog or mysqlbinlog, which make text of them, are looked for before PATH.";
     rules_file: OptionalPath = "" "" Restart
         "TOML file of [[rule]] and [[user]] tables (docs/RULES.md), behind those of heddle.toml. Both files are read anew when they change.";
+    doctor_interval_s: u64 = "3600" "s" [0, 604800] Live
+        "The router that leads looks so often for what is wrong with servers, groups and routers, and tells changes by events (docs/DOCTOR.md); 0 for never.";
     step_timeout_ms: u64 = "10000" "ms" [100, 3600000] Live
         "Limit for one step of a command on one server.";
     drain_s: u64 = "10" "s" [0, 3600] Restart

@@ -90,7 +90,7 @@ pub fn access(settings: &Settings) -> Result<Option<Access>, Failure> {
 }
 
 /// Whether what is said to this member of etcd can be read on a network.
-fn crosses_in_clear(url: &str) -> bool {
+pub fn crosses_in_clear(url: &str) -> bool {
     let Some(place) = url.strip_prefix("http://") else {
         return false;
     };

@@ -21,6 +21,7 @@ const RANKS: &[(&str, u8)] = &[
     ("machines", 1),
     ("planner", 1),
     ("statistics", 1),
+    ("doctor", 1),
     ("faults", 2),
     ("reactor", 2),
     ("channel", 2),

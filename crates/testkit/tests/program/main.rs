@@ -1,6 +1,7 @@
 //! The program on its machine and beside others: files, signals, stores, HTTP, Fabric, packages.
 
 mod at_rest;
+mod doctor;
 mod fabric;
 mod fabric_import;
 mod handover;
