@@ -1,6 +1,7 @@
 //! One authenticated connection to one server.
 
 mod reported;
+mod upload;
 
 use std::io;
 use std::ops::Range;
@@ -21,6 +22,7 @@ use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
 pub use reported::Reported;
+pub use upload::Upload;
 
 use crate::cut::Entry;
 use crate::defaults;

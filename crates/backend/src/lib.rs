@@ -35,7 +35,7 @@ mod table;
 mod terms;
 mod tracking;
 
-pub use connection::{Connection, ConnectionError, Owner, Reported, Told, ends_connection};
+pub use connection::{Connection, ConnectionError, Owner, Reported, Told, Upload, ends_connection};
 pub use defaults::{Defaults, Global};
 pub use lease::Lease;
 pub use limits::Limits;

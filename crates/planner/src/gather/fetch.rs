@@ -12,7 +12,7 @@ use super::references::Reference;
 use super::{Words, unknown};
 use crate::answer::{Asked, Fragment, Part, Unanswered, Written};
 use crate::catalog::{Catalog, Kind};
-use crate::columns::{asked as asked_for, declared, engine};
+use crate::columns::{asked as asked_for, declared, engine, load};
 use crate::shards::{global_groups, groups};
 
 pub(super) fn fetched(
@@ -74,6 +74,13 @@ pub(super) fn fetched(
         drop: format!("DROP {kind} IF EXISTS {name}"),
         is_temporary: !words.kept,
         into: into(&name, schema, &columns),
+        load: Some(load(
+            &name,
+            &columns
+                .iter()
+                .map(|at| &schema.columns[*at])
+                .collect::<Vec<_>>(),
+        )),
         name,
         columns: written,
     };
