@@ -20,7 +20,7 @@ mod state;
 
 pub use connection::table::Table;
 pub use connection::target::Target;
-pub use connection::{Connection, ConnectionError, Owner, Reported, Told, ends_connection};
+pub use connection::{Connection, ConnectionError, Owner, Reported, Told, Upload, ends_connection};
 pub use login::pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
 pub use login::seen::Seen;
 pub use login::terms::Terms;

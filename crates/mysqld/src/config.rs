@@ -211,6 +211,8 @@ impl Options {
         put("performance_schema", "OFF");
         put("event_scheduler", "OFF");
         put("init_file", &quoted(&self.init_file()));
+        // Rows come as files; its account reads none of the machine's.
+        put("local_infile", "ON");
         match engine {
             Engine::MariaDb => {
                 put("skip_ssl", "");
@@ -316,6 +318,7 @@ mod tests {
         options.scratch = true;
         let text = options.render(&binary, false);
         assert!(text.contains("skip_log_bin") && !text.contains("read_only"));
+        assert!(text.contains("local_infile = ON"));
         assert!(!text.contains("\nlog_bin") && !text.contains("semi_sync"));
         assert!(text.contains("init_file = \"/tmp/scratch/init.sql\""));
     }

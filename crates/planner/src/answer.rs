@@ -164,6 +164,8 @@ pub struct Part {
     pub name: String,
     /// What its rows are inserted into: its name, and its columns where some are invisible.
     pub into: String,
+    /// How its rows are read from a file; `None` where INSERT is the only way.
+    pub load: Option<Load>,
     /// CREATE TEMPORARY TABLE; CREATE TABLE where a temporary one would not do.
     pub create: String,
     /// The same without unique keys, where `create` has some: for rows that are equal in them though
@@ -177,6 +179,17 @@ pub struct Part {
     pub is_temporary: bool,
     /// The columns of the fragment, in order.
     pub columns: Vec<Written>,
+}
+
+/// How a scratch table reads its rows from the client's file: a line each, of fields that
+/// [`crate::put_field`] writes. What the file says wrongly, the server makes warnings of, and it leaves out
+/// rows that are there already; so the number of rows and warnings must be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// LOAD DATA LOCAL, for the `sql_mode` that INSERTs have.
+    pub text: String,
+    /// Empties the variables that it leaves behind, where it has some.
+    pub forget: Option<String>,
 }
 
 /// How a column's value, as it came in the text protocol, is written into an INSERT.

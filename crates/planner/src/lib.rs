@@ -37,11 +37,12 @@ pub mod views;
 
 pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
-    Answer, Asked, Changing, Finish, Fragment, Merging, Order, Part, Scratch, Tier, Unanswered,
-    Written, answer,
+    Answer, Asked, Changing, Finish, Fragment, Load, Merging, Order, Part, Scratch, Tier,
+    Unanswered, Written, answer,
 };
 pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys, orders_by_place};
 pub use catalog::{Catalog, Kind};
+pub use columns::{FIELD_END, ROW_END, put_field};
 pub use depth::STACK_BYTES;
 pub use fold::{Call, Constant};
 pub use gather::{Passed, Reduced, Reduction, to_change};

@@ -137,6 +137,8 @@ pub(crate) struct Traits {
     pub joined: HashSet<String>,
     /// The SELECTs of EXISTS, by where they stand: their columns are asked by nobody.
     pub(crate) only_asked: HashSet<Location>,
+    /// The SELECTs of EXISTS and IN of which it does not matter how often a row comes.
+    pub(crate) sets: HashSet<Location>,
 }
 
 impl Traits {
@@ -166,6 +168,42 @@ impl Traits {
                 let names = columns.iter().filter_map(|it| it.0.last()?.as_ident());
                 self.joined.extend(names.map(|it| it.value.to_lowercase()));
             }
+        }
+    }
+
+    /// Takes note of the query of an EXISTS or IN, if its rows make a set.
+    fn note_set(&mut self, query: &Query) {
+        let SetExpr::Select(select) = &*query.body else {
+            return;
+        };
+        let counted = query.with.is_some()
+            || query.order_by.is_some()
+            || query.limit_clause.is_some()
+            || query.fetch.is_some()
+            || !query.locks.is_empty()
+            || select.top.is_some()
+            || select.having.is_some()
+            || select.qualify.is_some()
+            || select.into.is_some()
+            || !matches!(
+                select.distinct,
+                None | Some(Distinct::All | Distinct::Distinct)
+            );
+        let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(groups, modifiers)
+            if groups.is_empty() && modifiers.is_empty());
+        // Anything else might be an aggregate, or a window.
+        let plain = |item: &SelectItem| {
+            matches!(
+                item,
+                SelectItem::Wildcard(_)
+                    | SelectItem::QualifiedWildcard(..)
+                    | SelectItem::UnnamedExpr(
+                        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)
+                    )
+            )
+        };
+        if !counted && !grouped && select.projection.iter().all(plain) {
+            self.sets.insert(select.select_token.0.span.start);
         }
     }
 
@@ -216,6 +254,9 @@ impl Visitor for Traits {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::InSubquery { subquery, .. } | Expr::Exists { subquery, .. } = expr {
+            self.note_set(subquery);
+        }
         match expr {
             Expr::BinaryOp { left, op, right } => match op {
                 BinaryOperator::Xor | BinaryOperator::StringConcat => self.binds_oddly = true,

@@ -6,10 +6,12 @@ pub(crate) mod state;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use backend::{Credential, Profile, Secret, Target};
 use farm::ServerId;
+use mysql_wire::capability::Capabilities;
 
 use crate::internal::own::{AT_SCRATCH, own_entitlement};
 
@@ -65,9 +67,16 @@ pub(crate) struct Beginnings {
     values: Rc<Values>,
 }
 
+/// A server that reads no client's files is asked again after so long.
+const REFUSED_S: u64 = 60;
+
 /// The cell that says where it is; empty while there is none.
 #[derive(Debug, Default)]
-pub struct Scratch(ArcSwapOption<ScratchServer>);
+pub struct Scratch {
+    server: ArcSwapOption<ScratchServer>,
+    /// It may be asked to read a client's file from then on, by the cores' clock.
+    files_from_s: AtomicU64,
+}
 
 /// How the scratch server is reached.
 pub struct ScratchServer {
@@ -87,12 +96,23 @@ impl fmt::Debug for ScratchServer {
 impl Scratch {
     /// From now on it is there, or nowhere.
     pub fn set(&self, server: Option<ScratchServer>) {
-        self.0.store(server.map(Arc::new));
+        self.server.store(server.map(Arc::new));
+        self.files_from_s.store(0, Ordering::Relaxed);
     }
 
     /// Where it is.
     pub fn server(&self) -> Option<Arc<ScratchServer>> {
-        self.0.load_full()
+        self.server.load_full()
+    }
+
+    /// It may read a client's file, as far as is known.
+    pub(crate) fn takes_files(&self, now_s: u64) -> bool {
+        now_s >= self.files_from_s.load(Ordering::Relaxed)
+    }
+
+    /// It has refused to read one.
+    pub(crate) fn refuse_files(&self, now_s: u64) {
+        self.files_from_s.store(now_s + REFUSED_S, Ordering::Relaxed);
     }
 }
 
@@ -111,7 +131,7 @@ impl ScratchServer {
     }
 
     /// As whom connections log in that answer such a client: its flags and its collation decide what
-    /// answers look like.
+    /// answers look like. Rows come to it as a file.
     fn profile(&self, client: &Profile) -> Profile {
         Profile {
             user: Rc::from(self.user.as_bytes()),
@@ -120,7 +140,7 @@ impl ScratchServer {
                 false => Credential::Password(Secret::new(self.password.as_bytes())),
             },
             collation: client.collation,
-            flags: client.flags,
+            flags: client.flags | Capabilities::LOCAL_FILES,
             client: None,
             entitlement: own_entitlement(&self.user, AT_SCRATCH),
         }

@@ -12,6 +12,7 @@ mod error;
 mod reported;
 pub(crate) mod table;
 pub(crate) mod target;
+mod upload;
 
 use std::io;
 use std::ops::Range;
@@ -32,6 +33,7 @@ use mysql_wire::status::Status;
 
 pub use error::ConnectionError;
 pub use reported::Reported;
+pub use upload::Upload;
 
 use crate::connection::cut::Entry;
 use crate::login::pass::Pass;

@@ -8,6 +8,23 @@ use sqltext::{Piece, PieceKind};
 
 use crate::parse::conjuncts;
 
+/// What ends a WHERE.
+const ENDS: [&str; 13] = [
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "WINDOW",
+    "FOR",
+    "LOCK",
+    "INTO",
+    "PROCEDURE",
+    "FETCH",
+];
+
 /// A condition and its words.
 pub(super) type Part<'e, 'p> = (&'e Expr, &'p [Piece]);
 
@@ -24,6 +41,54 @@ pub(super) fn filter<'p>(all: &'p [Piece], text: &[u8], select: usize) -> Option
         .iter()
         .position(|piece| piece.span.start as usize == select)?;
     behind_where(&all[first..], text)
+}
+
+/// The ON behind the name of a table that ends at a byte; `None` where it is not the next clause. Whether
+/// it is the one that is meant, and whole, is to be compared.
+pub(super) fn behind_on<'p>(all: &'p [Piece], text: &[u8], byte: usize) -> Option<&'p [Piece]> {
+    const JOINS: [&str; 8] = [
+        "JOIN",
+        "INNER",
+        "CROSS",
+        "LEFT",
+        "RIGHT",
+        "STRAIGHT_JOIN",
+        "NATURAL",
+        "WHERE",
+    ];
+    let behind = &all[all.partition_point(|piece| (piece.span.start as usize) < byte)..];
+    let mut depth = 0usize;
+    let mut from = None;
+    for (at, piece) in behind.iter().enumerate() {
+        let is_call = behind
+            .get(at + 1)
+            .is_some_and(|it| it.kind == PieceKind::Open);
+        let ends = match piece.kind {
+            PieceKind::Open => {
+                depth += 1;
+                false
+            }
+            PieceKind::Close if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            PieceKind::Close | PieceKind::Semicolon => true,
+            _ if depth > 0 => false,
+            PieceKind::Comma => true,
+            _ if piece.is(text, "ON") && from.is_none() => {
+                from = Some(at + 1);
+                false
+            }
+            _ => {
+                let mut words = JOINS.iter().filter(|_| !is_call).chain(&ENDS);
+                words.any(|word| piece.is(text, word))
+            }
+        };
+        if ends {
+            return from.map(|from| &behind[from..at]);
+        }
+    }
+    from.map(|from| &behind[from..])
 }
 
 /// The conditions that AND joins, whatever parentheses are around them; `None` when it is not sure
@@ -161,21 +226,6 @@ pub(super) fn span(words: &[Piece]) -> Option<(usize, usize)> {
 
 /// What follows the WHERE of a SELECT, of whose pieces the first is the SELECT.
 fn behind_where<'p>(pieces: &'p [Piece], text: &[u8]) -> Option<&'p [Piece]> {
-    const ENDS: [&str; 13] = [
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "UNION",
-        "EXCEPT",
-        "INTERSECT",
-        "WINDOW",
-        "FOR",
-        "LOCK",
-        "INTO",
-        "PROCEDURE",
-        "FETCH",
-    ];
     let mut depth = 0usize;
     let mut from = None;
     for (at, piece) in pieces.iter().enumerate() {
@@ -226,6 +276,34 @@ mod tests {
             branches.join("|")
         });
         shown.collect::<Vec<_>>().join(" & ")
+    }
+
+    #[test]
+    fn conditions_of_joins_are_found() {
+        for (from, expected) in [
+            ("t ON a = b WHERE c", Some("a = b")),
+            ("t AS x ON (a = b) AND c", Some("(a = b) AND c")),
+            ("t USE INDEX (k) ON a JOIN u ON b", Some("a")),
+            (
+                "t ON LEFT(a, 2) = b LEFT JOIN u ON c",
+                Some("LEFT(a, 2) = b"),
+            ),
+            (
+                "t ON a AND EXISTS (SELECT 1 FROM u JOIN v ON d)) WHERE c",
+                Some("a AND EXISTS (SELECT 1 FROM u JOIN v ON d)"),
+            ),
+            ("t ON a, u JOIN v ON b", Some("a")),
+            ("t JOIN u ON a", None),
+            ("t, u JOIN v ON a", None),
+            ("t", None),
+        ] {
+            let text = format!("SELECT 1 FROM s JOIN {from}");
+            let mode = Mode::new(Dialect::MariaDb, 101_100);
+            let all = pieces(text.as_bytes(), &mode).expect("it ends");
+            let end = text.len() - from.len() + 1;
+            let found = behind_on(&all, text.as_bytes(), end).and_then(span);
+            assert_eq!(found.map(|(start, end)| &text[start..end]), expected);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farm::sharding::{Placed, TableSchema};
+use farm::sharding::{Column, Placed, TableSchema};
 use sqltext::{Dialect, ticked};
 
 use super::filters::from;
@@ -12,7 +12,7 @@ use super::references::Reference;
 use super::{Words, unknown};
 use crate::answer::{Asked, Fragment, Part, Unanswered, Written};
 use crate::catalog::{Catalog, Kind};
-use crate::columns::{asked as asked_for, declared, engine};
+use crate::columns::{asked as asked_for, declared, engine, length, load};
 use crate::shards::{global_groups, groups};
 
 pub(super) fn fetched(
@@ -24,21 +24,15 @@ pub(super) fn fetched(
     let schema = schema(asked, reference)?;
     let primary = words.groups && asked.mode.dialect == Dialect::MySql;
     let columns = wanted(schema, words, primary);
-    let (list, written): (Vec<String>, Vec<Written>) = columns
-        .iter()
-        .map(|at| asked_for(&schema.columns[*at]))
-        .unzip();
-    let mut from = from(reference);
-    for (at, condition) in reference.pushed.iter().enumerate() {
-        let word = if at == 0 { "WHERE" } else { "AND" };
-        // A comment at the end must not take the parenthesis along.
-        from.push_str(&format!(" {word} ({condition}\n)"));
-    }
+    let chosen: Vec<&Column> = columns.iter().map(|at| &schema.columns[*at]).collect();
+    let (list, written): (Vec<String>, Vec<Written>) =
+        chosen.iter().map(|column| asked_for(column)).unzip();
+    let mut from = from_where(reference);
     let (groups, any) = sources(asked, reference, &format!("SELECT 1 {from}"))?;
-    let list = list.join(", ");
+    let begin = format!("{} {}", word(reference, schema, &columns), list.join(", "));
     let reduced = Reduced {
         by: Vec::new(),
-        at: "SELECT ".len() + list.len() + 1 + from.len(),
+        at: begin.len() + 1 + from.len(),
         word: match reference.pushed.is_empty() {
             true => "WHERE",
             false => "AND",
@@ -54,8 +48,9 @@ pub(super) fn fetched(
         false => "TEMPORARY TABLE",
     };
     let create = |keys: Vec<String>| {
-        let all = columns.iter().map(|at| &schema.columns[*at]);
-        let all = all.map(|column| declared(column, words.all_columns));
+        let all = chosen
+            .iter()
+            .map(|column| declared(column, words.all_columns));
         let parts: Vec<String> = all.chain(keys).collect();
         let engine = engine(asked.mode.dialect);
         format!("CREATE {kind} {name} ({}) {engine}", parts.join(", "))
@@ -74,11 +69,12 @@ pub(super) fn fetched(
         drop: format!("DROP {kind} IF EXISTS {name}"),
         is_temporary: !words.kept,
         into: into(&name, schema, &columns),
+        load: Some(load(&name, &chosen)),
         name,
         columns: written,
     };
     let fragment = Fragment {
-        text: format!("SELECT {list} {from}"),
+        text: format!("{begin} {from}"),
         groups,
         any,
     };
@@ -104,6 +100,44 @@ fn into(name: &str, schema: &TableSchema, columns: &[usize]) -> String {
             format!("{name} ({})", names.join(", "))
         }
     }
+}
+
+/// FROM the table, and its conditions.
+fn from_where(reference: &Reference) -> String {
+    let mut text = from(reference);
+    for (at, condition) in reference.pushed.iter().enumerate() {
+        let word = if at == 0 { "WHERE" } else { "AND" };
+        // A comment at the end must not take the parenthesis along.
+        text.push_str(&format!(" {word} ({condition}\n)"));
+    }
+    text
+}
+
+/// What the query of a fragment begins with.
+fn word(reference: &Reference, schema: &TableSchema, columns: &[usize]) -> &'static str {
+    match reference.once && reference.lock.is_none() && repeats(schema, columns) {
+        true => "SELECT DISTINCT",
+        false => "SELECT",
+    }
+}
+
+/// Rows may be equal in these columns, and a server tells exactly which are.
+fn repeats(schema: &TableSchema, columns: &[usize]) -> bool {
+    const TEXT_MAX: usize = 255;
+    let is_exact = |column: &Column| match &*column.data_type {
+        "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "decimal"
+        | "numeric" | "year" | "date" | "datetime" | "enum" => true,
+        // They come as bytes.
+        "char" | "varchar" => length(column).is_some_and(|it| it <= TEXT_MAX),
+        _ => false,
+    };
+    let has = |key: &[u16]| {
+        let mut places = key.iter().map(|at| usize::from(*at));
+        !key.is_empty() && places.all(|at| columns.contains(&at))
+    };
+    columns.iter().all(|at| is_exact(&schema.columns[*at]))
+        && !has(&schema.primary)
+        && !schema.unique.iter().any(|key| has(key))
 }
 
 /// The columns of the table.

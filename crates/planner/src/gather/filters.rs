@@ -1,21 +1,23 @@
 //! Which conditions of a WHERE leave rows out of a table where it is fetched.
 //!
 //! A condition that speaks of one table goes there as it is written. One with queries that each group
-//! answers for its own rows does, too, and then the rows that come meet it. Of an OR goes what all its
-//! branches say of the table: where the OR is true, one of them is.
+//! answers for its own rows does, too. The rows that come meet both, so TRUE stands in their place
+//! afterwards, and columns that nothing else names need not come. Of an OR goes what all its branches say
+//! of the table: where the OR is true, one of them is.
 //!
-//! A table for whose rows NULLs may stand is fetched whole: the condition would make rows of NULLs.
+//! For a table for whose rows NULLs may stand no WHERE leaves rows out: the condition would make rows of
+//! NULLs. The ON of its own LEFT JOIN does: a row that does not meet it stands beside no other.
 
 use std::ops::ControlFlow;
 
 use farm::sharding::{Placed, TableSchema};
 use sqlparser::ast::{Expr, Ident, Query, Select, Value, Visit, Visitor};
-use sqltext::{Mode, PieceKind, pieces, spliced, ticked};
+use sqltext::{Dialect, Mode, Piece, PieceKind, pieces, spliced, ticked};
 
 use super::conditions::{self, Part, branches, parts};
 use super::references::{Block, Finder, Reference};
 use crate::functions;
-use crate::parse::Inner;
+use crate::parse::{self, Inner};
 use crate::push;
 
 /// What the branches of an OR say may be so long.
@@ -53,9 +55,7 @@ impl<'a> Finder<'a> {
     /// True when all rows that are fetched meet the condition.
     fn push_part(&mut self, part: Part<'_, '_>, block: &Block<'a>) -> bool {
         if let Some(one) = self.only(part.0, block) {
-            if let Some(written) = self.written(part, one) {
-                self.found[one].pushed.push(written);
-            }
+            self.give(part, one);
             return false;
         }
         if let Some((one, written)) = self.answered_there(part, block) {
@@ -65,6 +65,58 @@ impl<'a> Finder<'a> {
         }
         self.push_branches(part, block);
         false
+    }
+
+    /// Gives conditions of an ON to the tables that they speak of: of a LEFT JOIN to the table that was
+    /// found last, which it joins.
+    pub(super) fn push_on(&mut self, condition: &Expr, block: &Block<'a>, left: bool) {
+        let Some(last) = self.found.len().checked_sub(1).filter(|_| self.pushes) else {
+            return;
+        };
+        if self.found[last].lock.is_some() {
+            return;
+        }
+        let text = self.text.as_bytes();
+        let words = std::mem::take(&mut self.words);
+        let on = conditions::behind_on(&words, text, self.found[last].span.1);
+        let on = on.filter(|on| self.reads_as(on, condition));
+        let parts = on.and_then(|on| parts((condition, on), text));
+        for part in parts.iter().flatten() {
+            let may = |one: &usize| match left {
+                true => *one == last,
+                false => !self.found[*one].padded,
+            };
+            if let Some(one) = self.speaks_of(part.0, block).filter(may) {
+                self.give(*part, one);
+            }
+        }
+        drop(parts);
+        self.words = words;
+    }
+
+    /// The words are this condition, whatever stands around them.
+    fn reads_as(&self, words: &[Piece], condition: &Expr) -> bool {
+        let Some((start, end)) = conditions::span(words) else {
+            return false;
+        };
+        let alone = format!("SELECT 1 FROM t WHERE {}", &self.text[start..end]);
+        let query = parse::query(&alone, self.asked.mode).ok();
+        let select = query.as_ref().and_then(|query| query.body.as_select());
+        let read = select.and_then(|select| select.selection.as_ref());
+        read.is_some_and(|read| read.to_string() == condition.to_string())
+    }
+
+    /// Gives a condition to the one table that it speaks of.
+    fn give(&mut self, part: Part<'_, '_>, one: usize) {
+        let Some(written) = self.written(part, one) else {
+            return;
+        };
+        self.found[one].pushed.push(written);
+        // What a write locks is read once more, and by whom is its own matter.
+        let reads = self.found[one].lock.is_none() && self.asked.changing.is_none();
+        if reads && (self.asked.mode.dialect == Dialect::MariaDb || !determines(part.0)) {
+            self.met.extend(conditions::span(part.1));
+        }
     }
 
     /// What all branches of an OR say of a table.
@@ -112,6 +164,12 @@ impl<'a> Finder<'a> {
 
     /// The one table that a condition speaks of, when it has rows of its own only.
     fn only(&self, condition: &Expr, block: &Block<'_>) -> Option<usize> {
+        self.speaks_of(condition, block)
+            .filter(|one| !self.found[*one].padded)
+    }
+
+    /// The one table that a condition speaks of.
+    fn speaks_of(&self, condition: &Expr, block: &Block<'_>) -> Option<usize> {
         let mut only = Only {
             references: &self.found,
             block,
@@ -119,8 +177,7 @@ impl<'a> Finder<'a> {
             fails: false,
         };
         let _ = condition.visit(&mut only);
-        only.one
-            .filter(|one| !only.fails && !self.found[*one].padded)
+        only.one.filter(|_| !only.fails)
     }
 
     /// The condition as the group of the table gets it.
@@ -161,6 +218,35 @@ impl<'a> Finder<'a> {
             })
         });
         may.find_map(|(one, _)| answers(*one))
+    }
+}
+
+/// By such a condition MySQL tells which columns have one value only, and may stand beside groups.
+fn determines(condition: &Expr) -> bool {
+    let mut determines = Determines(false);
+    let _ = condition.visit(&mut determines);
+    determines.0
+}
+
+struct Determines(bool);
+
+impl Visitor for Determines {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        use sqlparser::ast::BinaryOperator::{Gt, GtEq, Lt, LtEq, NotEq};
+        self.0 |= match expr {
+            Expr::BinaryOp { op, .. } => !matches!(op, Gt | GtEq | Lt | LtEq | NotEq),
+            Expr::Between { .. }
+            | Expr::Like { .. }
+            | Expr::Identifier(_)
+            | Expr::CompoundIdentifier(_)
+            | Expr::Value(_)
+            | Expr::TypedString(_)
+            | Expr::Nested(_) => false,
+            _ => true,
+        };
+        ControlFlow::Continue(())
     }
 }
 

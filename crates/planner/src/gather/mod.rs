@@ -11,12 +11,13 @@ mod order;
 mod pull;
 mod reduce;
 mod references;
+mod same;
 mod semijoin;
 
 use sqlparser::ast::Query;
 use sqltext::{Dialect, Piece, PieceKind, pieces, spliced, ticked};
 
-use crate::answer::{Answer, Asked, Finish, Scratch, Tier, Unanswered};
+use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Unanswered};
 use crate::depth;
 use crate::functions;
 use crate::parse::{self, Traits};
@@ -68,22 +69,24 @@ pub(crate) fn gather(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Ans
         met,
         ..
     } = finder;
+    let by = reduce::reduce(&found, &reductions, asked);
     let told = Told {
+        same: same::same(&found, &by, asked),
+        by,
         found: &found,
         met: &met,
         query: Some(query),
     };
-    let mut answer = put_together(text, asked, &told, &traits, Tier::Gather)?;
-    if let Finish::Scratch(scratch) = &mut answer.finish {
-        reduce::reduce(&mut scratch.reduced, &found, &reductions, asked);
-        scratch.order = order::order(&found, &answer.fragments, &scratch.reduced);
-    }
-    Ok(answer)
+    put_together(text, asked, &told, &traits, Tier::Gather)
 }
 
 /// What is known of a text whose tables are fetched.
 struct Told<'t> {
     found: &'t [Reference],
+    /// What reduces each of them.
+    by: Vec<Vec<Reduction>>,
+    /// For each of them the first one that has the same rows.
+    same: Vec<usize>,
     /// Conditions that all fetched rows meet.
     met: &'t [(usize, usize)],
     /// `None` when it is not read.
@@ -105,8 +108,9 @@ fn put_together(
         return Err(unknown("the text's quotes are not sure to end"));
     };
     let variables = travels(text, &all)?;
+    let met = Met::of(told.met);
     let words = Words {
-        names: names(text, &all, asked),
+        names: names(text, &all, &met, asked),
         all_columns: traits.all_columns,
         joined: traits,
         // MySQL looks at it to see what depends on what.
@@ -115,23 +119,19 @@ fn put_together(
         kept: asked.mode.dialect == Dialect::MySql
             && all.iter().any(|it| it.is(text.as_bytes(), "WITH")),
     };
-    let mut fragments = Vec::new();
-    let (mut tables, mut reduced) = (Vec::new(), Vec::new());
-    let mut cuts = Vec::new();
-    for (at, reference) in found.iter().enumerate() {
-        let (fragment, part, spot) = fetch::fetched(asked, reference, &words, at)?;
-        reduced.push(spot);
-        cuts.extend(renamed(text, &all, asked, reference, &part.name));
-        fragments.push(fragment);
-        tables.push(part);
-    }
+    let Fetches {
+        fragments,
+        tables,
+        reduced,
+        places,
+        order,
+    } = fetch_each(asked, told, &words)?;
+    let names = found.iter().zip(&places);
+    let renames = names.map(|(it, at)| renamed(text, &all, asked, it, &tables[*at].name));
+    let mut cuts: Vec<Cut> = renames.flatten().collect();
     cuts.extend(qualifiers(text, &all, asked, found));
-    let is_met = |(start, end): (usize, usize)| {
-        let mut met = told.met.iter();
-        met.any(|(from, to)| *from <= start && end <= *to)
-    };
-    cuts.retain(|(place, _)| !is_met(*place));
-    cuts.extend(told.met.iter().map(|place| (*place, "TRUE".to_owned())));
+    cuts.retain(|(place, _)| !met.covers(*place));
+    cuts.extend(met.0.iter().map(|place| (*place, "TRUE".to_owned())));
     if let Some(query) = told.query {
         let more = labels::labels(text, query, asked.mode, &cuts);
         cuts.extend(more);
@@ -146,14 +146,83 @@ fn put_together(
             tables,
             text: spliced(text, cuts),
             variables,
-            order: (0..found.len()).collect(),
+            order,
             reduced,
         }),
     })
 }
 
+/// What is fetched.
+struct Fetches {
+    fragments: Vec<Fragment>,
+    tables: Vec<Part>,
+    reduced: Vec<Reduced>,
+    /// For each reference which of these has its rows.
+    places: Vec<usize>,
+    order: Vec<usize>,
+}
+
+fn fetch_each(
+    asked: &Asked<'_>,
+    told: &Told<'_>,
+    words: &Words<'_>,
+) -> Result<Fetches, Unanswered> {
+    let (mut fragments, mut tables, mut reduced) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut places, mut chosen): (Vec<usize>, Vec<&Reference>) = (Vec::new(), Vec::new());
+    for (at, reference) in told.found.iter().enumerate() {
+        if told.same[at] < at {
+            places.push(places[told.same[at]]);
+            continue;
+        }
+        let (fragment, part, spot) = fetch::fetched(asked, reference, words, at)?;
+        places.push(fragments.len());
+        chosen.push(reference);
+        reduced.push(spot);
+        fragments.push(fragment);
+        tables.push(part);
+    }
+    for (at, by) in told
+        .by
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| told.same[*at] == *at)
+    {
+        let placed = |one: &Reduction| Reduction {
+            by: places[one.by],
+            ..one.clone()
+        };
+        reduced[places[at]].by = by.iter().map(placed).collect();
+    }
+    let order = order::order(&chosen, &fragments, &reduced);
+    Ok(Fetches {
+        fragments,
+        tables,
+        reduced,
+        places,
+        order,
+    })
+}
+
 fn unknown(reason: &str) -> Unanswered {
     Unanswered::Unknown(reason.to_owned())
+}
+
+/// Conditions that all fetched rows meet, as bytes of the text, in its order; no two overlap.
+struct Met(Vec<(usize, usize)>);
+
+impl Met {
+    fn of(met: &[(usize, usize)]) -> Met {
+        let mut all = met.to_vec();
+        all.sort_unstable();
+        all.dedup();
+        Met(all)
+    }
+
+    /// The bytes are in one of them.
+    fn covers(&self, (start, end): (usize, usize)) -> bool {
+        let behind = self.0.partition_point(|(from, _)| *from <= start);
+        behind.checked_sub(1).is_some_and(|at| end <= self.0[at].1)
+    }
 }
 
 /// What the text says that every table must be looked at for.
@@ -212,15 +281,22 @@ fn travels(text: &str, all: &[Piece]) -> Result<Vec<String>, Unanswered> {
     Ok(variables)
 }
 
-/// Every name that stands in the text, in lower case: a column that is none of them is not meant.
-fn names(text: &str, all: &[Piece], asked: &Asked<'_>) -> std::collections::HashSet<String> {
+/// Every name that stands in the text but for conditions that all rows meet, in lower case: a column that
+/// is none of them is not meant.
+fn names(
+    text: &str,
+    all: &[Piece],
+    met: &Met,
+    asked: &Asked<'_>,
+) -> std::collections::HashSet<String> {
+    let matters = |it: &&Piece| !met.covers((it.span.start as usize, it.span.end as usize));
     let bytes = text.as_bytes();
     let name = |piece: &Piece| match piece.kind {
         // Behind a dot even a word of the language is a name.
         PieceKind::Reserved => Some(piece.span.of(bytes).into()),
         _ => piece.name(bytes, asked.mode),
     };
-    let names = all.iter().filter_map(name);
+    let names = all.iter().filter(matters).filter_map(name);
     names
         .map(|name| String::from_utf8_lossy(&name).to_lowercase())
         .collect()

@@ -7,7 +7,7 @@ use crate::answer::Fragment;
 /// Tables that have conditions of their own begin, those first that are small for the most part: they
 /// are on every group. Then comes whatever the values of fetched ones reduce, along the joins.
 pub(super) fn order(
-    found: &[Reference],
+    found: &[&Reference],
     fragments: &[Fragment],
     reduced: &[Reduced],
 ) -> Vec<usize> {

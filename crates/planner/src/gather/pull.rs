@@ -87,6 +87,7 @@ pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> 
             pushed: Vec::new(),
             lock: None,
             padded: false,
+            once: false,
         });
     }
     if locks_rows(&all, bytes) {
@@ -99,6 +100,8 @@ pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> 
         ..Traits::default()
     };
     let told = Told {
+        by: vec![Vec::new(); found.len()],
+        same: (0..found.len()).collect(),
         found: &found,
         met: &[],
         query: None,

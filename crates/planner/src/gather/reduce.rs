@@ -92,13 +92,13 @@ pub(super) fn passed(one: &Column, other: &Column) -> Option<Passed> {
     dates.then_some(Passed::Date)
 }
 
-/// Tells what reduces each reference. Rows that are to be locked stay.
+/// Tells what reduces each reference: `by` are places of references. Rows that are to be locked stay.
 pub(super) fn reduce(
-    all: &mut [Reduced],
     found: &[Reference],
     pairs: &[(Side, Side)],
     asked: &Asked<'_>,
-) {
+) -> Vec<Vec<Reduction>> {
+    let mut all = vec![Vec::new(); found.len()];
     let column = |at: usize, name: &str| {
         let (database, table) = (&found[at].database, &found[at].table);
         let schema = asked.sharding.schema(database, table)?;
@@ -127,10 +127,11 @@ pub(super) fn reduce(
             is_key,
             there: semijoins.condition((target, to), (by, from)),
         };
-        if !all[target].by.contains(&reduction) {
-            all[target].by.push(reduction);
+        if !all[target].contains(&reduction) {
+            all[target].push(reduction);
         }
     }
+    all
 }
 
 impl Finder<'_> {

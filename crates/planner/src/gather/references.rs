@@ -1,6 +1,6 @@
 //! The tables that a query names, and where they stand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use farm::sharding::TableSchema;
 use sqlparser::ast::{
@@ -28,6 +28,8 @@ pub(crate) struct Reference {
     pub lock: Option<&'static str>,
     /// NULLs may stand for its rows.
     pub padded: bool,
+    /// It does not matter how often an equal row comes.
+    pub once: bool,
 }
 
 impl Reference {
@@ -44,9 +46,11 @@ pub(crate) struct Finder<'a> {
     /// The words of the text; none where it is not sure what they are.
     pub(super) words: Vec<Piece>,
     /// Conditions may be moved.
-    pushes: bool,
+    pub(super) pushes: bool,
     /// What WITH names, in lower case.
     pub(super) named: Vec<String>,
+    /// SELECTs of which it does not matter how often a row comes.
+    sets: HashSet<Location>,
     pub found: Vec<Reference>,
     /// What is reduced, and by what: reference and column of each.
     pub reductions: Vec<((usize, String), (usize, String))>,
@@ -77,6 +81,7 @@ impl<'a> Finder<'a> {
             pushes: !traits.binds_oddly && !parse::calls_apart(text, asked.mode),
             words,
             named: Vec::new(),
+            sets: traits.sets.clone(),
             found: Vec::new(),
             reductions: Vec::new(),
             met: Vec::new(),
@@ -149,6 +154,12 @@ impl<'a> Finder<'a> {
             self.from(from, false, lock, &mut block)?;
         }
         self.scopes.pop();
+        if self.sets.contains(&select.select_token.0.span.start) {
+            block
+                .own
+                .iter()
+                .for_each(|(at, _)| self.found[*at].once = true);
+        }
         self.scopes.push(Some(block.clone()));
         let filter = select.selection.as_ref();
         let mut left: Vec<&Expr> = filter.into_iter().collect();
@@ -205,6 +216,12 @@ impl<'a> Finder<'a> {
             let reduces = self.pushes && !outer;
             match constraint {
                 JoinConstraint::On(condition) => {
+                    let left = matches!(&join.join_operator, Join::Left(_) | Join::LeftOuter(_));
+                    let is_table = matches!(join.relation, TableFactor::Table { .. });
+                    // What WITH names is none of them.
+                    if is_table && self.found.len() == right + 1 && (left || !outer) {
+                        self.push_on(condition, block, left);
+                    }
                     self.inner(condition)?;
                     if reduces {
                         self.scopes.push(Some(block.clone()));
@@ -299,6 +316,7 @@ impl<'a> Finder<'a> {
             pushed: Vec::new(),
             lock,
             padded,
+            once: false,
         });
         Ok(())
     }

@@ -11,7 +11,7 @@ use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, Query, SelectItem, Visit, Visitor,
 };
-use sqltext::{Edit, Piece, PieceKind, Span, edited, pieces, ticked};
+use sqltext::{Dialect, Edit, Piece, PieceKind, Span, edited, pieces, ticked};
 
 use super::kinds::{self, Kind, arguments};
 use super::names::alike;
@@ -408,20 +408,16 @@ impl Maker<'_, '_> {
             text.push_str(&format!("{word} {group}"));
         }
         let at = text.len();
-        let declared: Vec<&str> = self.sent.iter().map(|sent| &*sent.declared).collect();
-        let create = format!(
-            "CREATE TEMPORARY TABLE {name} ({}) {}",
-            declared.join(", "),
-            engine(asked.mode.dialect)
-        );
         let part = Part {
             drop: format!("DROP TEMPORARY TABLE IF EXISTS {name}"),
-            create,
+            create: self.create(&name, asked.mode.dialect),
             loose: None,
             sorts_keys: false,
             is_temporary: true,
             columns: self.sent.iter().map(|sent| sent.written.clone()).collect(),
             into: name.clone(),
+            // Groups are few.
+            load: None,
             name: name.clone(),
         };
         self.edits
@@ -450,6 +446,16 @@ impl Maker<'_, '_> {
             clock: false,
             reasons: vec![why],
         })
+    }
+
+    /// Makes the parts' table.
+    fn create(&self, name: &str, dialect: Dialect) -> String {
+        let declared: Vec<&str> = self.sent.iter().map(|sent| &*sent.declared).collect();
+        let columns = declared.join(", ");
+        format!(
+            "CREATE TEMPORARY TABLE {name} ({columns}) {}",
+            engine(dialect)
+        )
     }
 
     /// What stands in GROUP BY, with columns in place of names of the select list.

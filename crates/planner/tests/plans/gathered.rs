@@ -1,7 +1,8 @@
 //! How statements over several groups are answered: what is fetched, in which order, what leaves rows out
 //! of it, and what runs on the scratch server.
 //!
-//! `testdata/gathered.txt` has statements behind `> ` and, indented, their answers.
+//! `testdata/gathered.txt` has statements behind `> ` and, indented, their answers; behind `mysql> ` those
+//! that a farm of MySQL is asked.
 //! `HEDDLE_WRITE_GOLDEN=1 cargo test -p planner` writes the answers anew; read what has changed.
 
 use std::fmt::Write as _;
@@ -13,6 +14,7 @@ use planner::{Answer, Asked, Finish, Scratch, answer};
 use sqltext::{Dialect, Mode};
 
 const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
+const MYSQL: Mode = Mode::new(Dialect::MySql, 80_000);
 
 /// A table: its shard key, empty for a global one; its columns, those of its primary key with a star.
 const TABLES: [(&str, &str, &str); 8] = [
@@ -175,8 +177,12 @@ fn play(scenarios: &str) -> String {
     let mut out = String::new();
     for given in scenarios.lines().filter(|it| !it.starts_with("    ")) {
         let _ = writeln!(out, "{given}");
-        if let Some(text) = given.strip_prefix("> ") {
-            let answer = match answer(text, &asked) {
+        let (text, mode) = match given.strip_prefix("mysql> ") {
+            Some(text) => (Some(text), &MYSQL),
+            None => (given.strip_prefix("> "), &MODE),
+        };
+        if let Some(text) = text {
+            let answer = match answer(text, &Asked { mode, ..asked }) {
                 Ok(answer) => shown(&answer),
                 Err(why) => format!("{why:?}"),
             };

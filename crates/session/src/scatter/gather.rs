@@ -14,7 +14,7 @@ use planner::{Answer, Finish, Merging, Scratch};
 
 use super::feed::{Feed, Order};
 use super::feeds::Feeds;
-use super::load::Loader;
+use super::filling::Filling;
 use super::parts::{Done, prepare_on};
 use super::pour::{Fetched, Stop};
 use super::reduce::Known;
@@ -51,6 +51,8 @@ enum Step {
     Again,
     /// The same, with tables that have no unique keys.
     Loosen,
+    /// The same, by INSERTs alone.
+    Insert,
     /// The client has its answer.
     Answered,
 }
@@ -90,6 +92,7 @@ impl Session {
         let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
         let deadline_us = limit_us.map(|limit| self.core.now_us() + limit);
         let mut on_farm = gathered::needs_farm(&scratch.text);
+        let mut by_file = true;
         let mut scratch = Cow::Borrowed(scratch);
         loop {
             let mut fetched = Fetched {
@@ -105,10 +108,11 @@ impl Session {
                 Ok(scratch_lease) => scratch_lease,
                 Err(why) => return tell_scratch(&mut self.client, why, true).await,
             };
+            scratch_lease.takes_files &= by_file;
             let step = self.fetch_all(
                 answer,
                 &scratch,
-                &mut scratch_lease.lease,
+                &mut scratch_lease,
                 &mut fetched,
                 &mut run,
                 &mut avoid,
@@ -118,7 +122,7 @@ impl Session {
                     match Box::pin(self.finish_gather(&scratch, scratch_lease, &run, &mut fetched))
                         .await?
                     {
-                        Step::Again | Step::Loosen => on_farm = true,
+                        Step::Again | Step::Loosen | Step::Insert => on_farm = true,
                         Step::Answered | Step::Done => return Ok(()),
                     }
                 }
@@ -127,6 +131,7 @@ impl Session {
                     match other? {
                         Step::Answered => return Ok(()),
                         Step::Loosen => scratch = Cow::Owned(scratch.loosened()),
+                        Step::Insert => by_file = false,
                         Step::Again | Step::Done => {}
                     }
                 }
@@ -148,7 +153,7 @@ impl Session {
         &mut self,
         answer: &Answer,
         scratch: &Scratch,
-        lease: &mut Lease,
+        scratch_lease: &mut ScratchLease,
         fetched: &mut Fetched,
         run: &mut Run,
         avoid: &mut Vec<ServerId>,
@@ -156,10 +161,10 @@ impl Session {
         let mut known = Known::default();
         for (place, &at) in scratch.order.iter().enumerate() {
             let reduced = &scratch.reduced[at];
+            let left = &scratch.order[place + 1..];
             let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
-                known
-                    .learn(scratch, (at, 0), &scratch.order[place + 1..], lease.connection_mut())
-                    .await;
+                let connection = scratch_lease.lease.connection_mut();
+                known.learn(scratch, (at, 0), left, connection).await;
                 continue;
             };
             let fragment = match narrows {
@@ -173,16 +178,16 @@ impl Session {
             }
             let before = fetched.rows;
             if !scatter.parts.is_empty() {
-                let loader = Loader::new(&scratch.tables[at]);
-                let step = self.fill(&scatter, loader, lease, fetched, run, avoid);
+                let filling = Filling::new(&scratch.tables[at], scratch_lease.takes_files);
+                let step = self.fill(&scatter, filling, scratch_lease, fetched, run, avoid);
                 match Box::pin(step).await? {
                     Step::Done => {}
                     other => return Ok(other),
                 }
             }
             let rows = fetched.rows - before;
-            let left = &scratch.order[place + 1..];
-            known.learn(scratch, (at, rows), left, lease.connection_mut()).await;
+            let connection = scratch_lease.lease.connection_mut();
+            known.learn(scratch, (at, rows), left, connection).await;
         }
         self.core.counters.gathered_rows.fetch_add(fetched.rows, Ordering::Relaxed);
         Ok(Step::Done)
@@ -192,8 +197,8 @@ impl Session {
     async fn fill(
         &mut self,
         scatter: &Scatter,
-        loader: Loader<'_>,
-        lease: &mut Lease,
+        mut filling: Filling<'_>,
+        scratch_lease: &mut ScratchLease,
         fetched: &mut Fetched,
         run: &mut Run,
         avoid: &mut Vec<ServerId>,
@@ -223,8 +228,10 @@ impl Session {
             fetched.describe(first.lease.as_mut()).await;
         }
         let mut feeds = self.start_parts(scatter, &mut taken, run, false);
-        let is_unique = loader.part.loose.is_some();
-        let stop = self.core.pour(&mut feeds, loader, lease, fetched).await;
+        let is_unique = filling.loader.part.loose.is_some();
+        let connection = scratch_lease.lease.connection_mut();
+        let stop = self.core.pour(&mut feeds, &mut filling, connection, fetched).await;
+        leave(&self.core, &mut filling, scratch_lease).await;
         stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
         attempt::end_attempt(&self.handle, &mut self.run);
         self.handle.running_elsewhere.borrow_mut().clear();
@@ -247,8 +254,8 @@ impl Session {
             Err(other) => {
                 self.undo_parts(&mut done, run, across).await;
                 self.leave_parts(run, done);
-                if is_unique && other.is_duplicate() {
-                    return Ok(Step::Loosen);
+                if let Some(step) = once_more(&other, is_unique) {
+                    return Ok(step);
                 }
                 tell_stop(&self.core, &mut self.client, other).await?;
                 Ok(Step::Answered)
@@ -264,7 +271,9 @@ impl Session {
         run: &Run,
         fetched: &mut Fetched,
     ) -> Result<Step, End> {
-        let ScratchLease { mut lease, is_own } = scratch_lease;
+        let ScratchLease {
+            mut lease, is_own, ..
+        } = scratch_lease;
         let left = fetched.left(&self.core);
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
         let tables = scratch.tables.len();
@@ -344,7 +353,11 @@ impl Session {
         outcome.error = error;
         let (lease, buffer) = feed.finish();
         self.core.give_buffer(buffer);
-        let mut scratch_lease = lease.map(|lease| ScratchLease { lease, is_own });
+        let mut scratch_lease = lease.map(|lease| ScratchLease {
+            lease,
+            is_own,
+            takes_files: false,
+        });
         let is_number = |numbers: &[u16]| error.is_some_and(|it| numbers.contains(&it));
         let not_there = is_number(&NO_FUNCTION)
             || is_number(&DENIED) && gathered::names(&scratch.text, JSON_TABLE);
@@ -411,6 +424,23 @@ impl Session {
     }
 }
 
+/// A table is filled, or is not to be: its server can do something else.
+async fn leave(core: &Core, filling: &mut Filling<'_>, scratch_lease: &mut ScratchLease) {
+    filling.give_up(scratch_lease.lease.connection_mut()).await;
+    if filling.refused {
+        scratch_lease.takes_files = false;
+        core.shared.scratch.refuse_files(core.now_s.get());
+    }
+}
+
+/// How a table is filled after all that could not be filled so. `is_unique`: it has unique keys.
+fn once_more(stop: &Stop, is_unique: bool) -> Option<Step> {
+    match stop {
+        Stop::Inexact => Some(Step::Insert),
+        other => (is_unique && other.is_duplicate()).then_some(Step::Loosen),
+    }
+}
+
 /// Rows could not be put into their table.
 async fn tell_stop(core: &Core, client: &mut Client, stop: Stop) -> Result<(), End> {
     match stop {
@@ -421,7 +451,7 @@ async fn tell_stop(core: &Core, client: &mut Client, stop: Stop) -> Result<(), E
         }
         Stop::Late => tell_late(core, client).await,
         Stop::Scratch(why) => tell_scratch(client, why.into(), false).await,
-        Stop::Groups(_) => Ok(()),
+        Stop::Groups(_) | Stop::Inexact => Ok(()),
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use backend::{ConnectionError, Lease};
+use backend::{Connection, ConnectionError, Lease};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
 
 use super::feed::{Event, Feed};
 use super::feeds::Feeds;
-use super::load::Loader;
+use super::filling::Filling;
 use super::result_writer::Described;
 use super::rows::Trouble;
 use crate::per_core::Core;
@@ -23,6 +22,8 @@ pub(super) enum Stop {
     Groups(Trouble),
     /// Of the scratch server.
     Scratch(ConnectionError),
+    /// The scratch server has not stored a file as it was sent.
+    Inexact,
     /// Too many: the setting, and what it allows.
     Bound(&'static str, u64),
     /// It takes too long.
@@ -82,8 +83,8 @@ impl Core {
     pub(super) async fn pour(
         &self,
         feeds: &mut Feeds,
-        mut loader: Loader<'_>,
-        lease: &mut Lease,
+        filling: &mut Filling<'_>,
+        scratch: &mut Connection,
         fetched: &mut Fetched,
     ) -> Result<(), Stop> {
         let (rows, bytes) = (fetched.rows, fetched.bytes);
@@ -93,17 +94,17 @@ impl Core {
                     let feed = &mut feeds.all[at];
                     match feed.step() {
                         Event::Row => {
-                            let full = loader.add(feed.row());
+                            let full = filling.loader.add(feed.row());
                             let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
-                            (fetched.rows, fetched.bytes) =
-                                (rows + loader.rows, bytes + loader.bytes);
+                            fetched.rows = rows + filling.loader.rows;
+                            fetched.bytes = bytes + filling.loader.bytes;
                             fetched
                                 .bounds
                                 .allow(fetched.rows, fetched.bytes)
                                 .map_err(|(name, most)| Stop::Bound(name, most))?;
                             if full {
                                 feeds.nudge().await;
-                                store(&mut loader, lease).await?;
+                                filling.store(scratch).await?;
                             }
                         }
                         Event::Columns => {}
@@ -115,7 +116,7 @@ impl Core {
                 return Err(Stop::Groups(trouble));
             }
             if feeds.all.iter().all(Feed::is_done) {
-                break;
+                return filling.finish(scratch).await;
             }
             match fetched.left(self) {
                 None => feeds.any().await,
@@ -125,31 +126,5 @@ impl Core {
                 }
             }
         }
-        if !loader.is_empty() {
-            store(&mut loader, lease).await?;
-        }
-        match loader.keys_wait {
-            true => switch_keys(&loader, lease, "ENABLE").await,
-            false => Ok(()),
-        }
     }
-}
-
-/// Puts the rows that wait into their table. When there are more than one INSERT takes, keys are made
-/// by sorting at the end, which takes half the time of making them row by row.
-async fn store(loader: &mut Loader<'_>, lease: &mut Lease) -> Result<(), Stop> {
-    let stored = lease.connection_mut().run(&[(Command::Query, loader.text())]).await;
-    stored.map_err(Stop::Scratch)?;
-    if loader.part.sorts_keys && !loader.keys_wait && loader.is_full() {
-        switch_keys(loader, lease, "DISABLE").await?;
-        loader.keys_wait = true;
-    }
-    loader.clear();
-    Ok(())
-}
-
-async fn switch_keys(loader: &Loader<'_>, lease: &mut Lease, how: &str) -> Result<(), Stop> {
-    let text = format!("ALTER TABLE {} {how} KEYS", loader.part.name);
-    let done = lease.connection_mut().run(&[(Command::Query, text.as_bytes())]).await;
-    done.map(drop).map_err(Stop::Scratch)
 }

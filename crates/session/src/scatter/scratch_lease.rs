@@ -5,6 +5,7 @@
 //! client's own account must be allowed to make tables there.
 
 use backend::{Connection, ConnectionError, Lease, PoolError};
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use planner::Scratch;
 use sqltext::Dialect;
@@ -24,8 +25,10 @@ use crate::variables::user_variables;
 
 /// What the session has set, so that it can be set again when the rows are there.
 const KEEP: &str = "SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone, \
-                    @heddle_depth = @@optimizer_search_depth";
-const RESTORE: &str = "SET sql_mode = @heddle_mode, time_zone = @heddle_zone";
+                    @heddle_depth = @@optimizer_search_depth, \
+                    @heddle_patience = @@net_read_timeout";
+const RESTORE: &str = "SET sql_mode = @heddle_mode, time_zone = @heddle_zone, \
+                       net_read_timeout = @heddle_patience";
 /// The character sets, by name and as a login or SET NAMES sets them: only so the collation is right
 /// that definitions of columns have.
 const NAMES: [&str; 3] = [
@@ -34,8 +37,9 @@ const NAMES: [&str; 3] = [
     "character_set_results",
 ];
 const COLLATION: &str = "collation_connection";
-/// Values are taken as they are.
-const PLAIN: &[u8] = b"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'";
+/// Values are taken as they are, and the next piece of a file is waited for while groups think.
+const PLAIN: &[u8] = b"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', \
+                       time_zone = '+00:00', net_read_timeout = 86400";
 const LETTERS: &[u8] = b"SET NAMES utf8mb4";
 const BYTES: &[u8] = b"SET NAMES binary";
 
@@ -52,6 +56,8 @@ pub(super) struct ScratchLease {
     pub lease: Lease,
     /// Of the scratch server; else of a primary that stands in for it.
     pub is_own: bool,
+    /// The server may be asked to read a client's file.
+    pub takes_files: bool,
 }
 
 impl Session {
@@ -103,9 +109,12 @@ impl Session {
             run,
         )
         .await?;
+        let capable = lease.connection().capabilities.contains(Capabilities::LOCAL_FILES);
+        let scratch = &self.core.shared.scratch;
         Ok(ScratchLease {
             lease,
             is_own: true,
+            takes_files: capable && scratch.takes_files(self.core.now_s.get()),
         })
     }
 
@@ -140,6 +149,8 @@ impl Session {
         Ok(ScratchLease {
             lease,
             is_own: false,
+            // That is for the accounts of the farm's servers to say.
+            takes_files: false,
         })
     }
 }

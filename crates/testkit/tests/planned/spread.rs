@@ -6,10 +6,11 @@ use std::sync::Arc;
 use farm::Engine;
 use farm::shard::{Bound, KeyType, SLOTS, Shard, ShardIx, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, Sharding, TableSchema};
+use mysql_wire::capability::Capabilities;
 use planner::{Answer, Asked, answer};
 use routing::shard::{Literal, locate, stored};
 use sqltext::{Dialect, Mode};
-use testkit::client::{Client, Failure, Reply};
+use testkit::client::{Client, Failure, Login, Reply};
 use testkit::{Release, Server};
 
 use crate::carrying;
@@ -38,8 +39,15 @@ impl Spread {
         let servers: Option<Vec<Server>> = (0..=shards).map(|_| Server::start(release)).collect();
         let servers = servers?;
         let one = servers[0].client();
-        let mut scratch = servers[0].client();
+        let usual = Login::default();
+        let takes_files = Login {
+            capabilities: usual.capabilities | Capabilities::LOCAL_FILES,
+            ..usual
+        };
+        let scratch = Client::login(servers[0].address(), &takes_files);
+        let mut scratch = scratch.expect("root has no password");
         scratch.run("CREATE DATABASE heddle");
+        scratch.run("SET GLOBAL local_infile = ON");
         let clients = servers[1..].iter().map(Server::client);
         let names = (1..).map(|at| Arc::from(format!("g{at}")));
         let dialect = match servers[0].engine() {

@@ -1,21 +1,24 @@
-//! Rows of a fragment as INSERTs into a scratch table.
+//! Rows of a fragment as INSERTs into a scratch table, or as lines of a file that it reads.
 
 use mysql_wire::Malformed;
 use mysql_wire::result::TextRow;
-use planner::{Part, Written};
+use planner::{FIELD_END, Part, ROW_END, Written, put_field};
 use sqltext::put_string;
 
 /// An INSERT is sent when it is as long; a row that is longer goes alone.
 const INSERT_BYTES: usize = 1 << 20;
 
-/// The rows of one table, as many as one INSERT takes.
-pub(crate) struct Loader<'p> {
+/// So many bytes of a file are sent at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The rows of one table, as many as are sent at once.
+pub struct Loader<'p> {
     pub part: &'p Part,
     text: Vec<u8>,
     /// Where the rows begin in the text.
     head: usize,
-    /// The table's keys are made when all rows are there.
-    pub keys_wait: bool,
+    /// Rows become lines of a file.
+    is_file: bool,
     /// Rows and their bytes so far.
     pub rows: u64,
     pub bytes: u64,
@@ -28,30 +31,42 @@ impl<'p> Loader<'p> {
             part,
             head: text.len(),
             text,
-            keys_wait: false,
+            is_file: false,
             rows: 0,
             bytes: 0,
         }
     }
 
-    /// Adds a text row. True when the INSERT is to be sent.
+    /// Rows from now on are lines of a file. None waits to be sent.
+    pub fn begin_file(&mut self) {
+        self.is_file = true;
+        self.head = 0;
+        self.text.clear();
+    }
+
+    /// Adds a text row. True when what waits is to be sent.
     ///
     /// # Errors
     /// The row is none of this table.
     pub fn add(&mut self, row: &[u8]) -> Result<bool, Malformed> {
-        let begin: &[u8] = if self.is_empty() { b"(" } else { b",(" };
-        self.text.extend_from_slice(begin);
+        let (first, between, last): (&[u8], u8, u8) = match (self.is_file, self.is_empty()) {
+            (true, _) => (b"", FIELD_END, ROW_END),
+            (false, true) => (b"(", b',', b')'),
+            (false, false) => (b",(", b',', b')'),
+        };
+        self.text.extend_from_slice(first);
         let mut values = TextRow::new(row);
         for (at, how) in self.part.columns.iter().enumerate() {
             if at > 0 {
-                self.text.push(b',');
+                self.text.push(between);
             }
             let value = values.next().ok_or(Malformed {
                 what: "a row with too few columns",
             })??;
-            match value {
-                Some(value) => write(&mut self.text, how, value),
-                None => self.text.extend_from_slice(b"NULL"),
+            match (self.is_file, value) {
+                (true, value) => put_field(&mut self.text, how, value),
+                (false, Some(value)) => write(&mut self.text, how, value),
+                (false, None) => self.text.extend_from_slice(b"NULL"),
             }
         }
         if values.next().is_some() {
@@ -59,15 +74,20 @@ impl<'p> Loader<'p> {
                 what: "a row with too many columns",
             });
         }
-        self.text.push(b')');
+        self.text.push(last);
         self.rows += 1;
         self.bytes += row.len() as u64;
         Ok(self.is_full())
     }
 
-    /// The INSERT is as long as it may be.
+    /// There are as many rows as are sent at once.
     pub fn is_full(&self) -> bool {
-        self.text.len() >= INSERT_BYTES
+        let most = if self.is_file {
+            PIECE_BYTES
+        } else {
+            INSERT_BYTES
+        };
+        self.text.len() >= most
     }
 
     /// No row waits to be sent.
@@ -75,12 +95,12 @@ impl<'p> Loader<'p> {
         self.text.len() == self.head
     }
 
-    /// The INSERT.
+    /// The INSERT, or the piece of the file.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Its rows are in the table.
+    /// Its rows have been sent.
     pub fn clear(&mut self) {
         self.text.truncate(self.head);
     }
@@ -130,6 +150,7 @@ mod tests {
             sorts_keys: false,
             drop: String::new(),
             into: "`s`.t".to_owned(),
+            load: None,
             is_temporary: true,
             columns: vec![
                 Written::Plain,
@@ -159,6 +180,19 @@ mod tests {
             (NULL,NULL,NULL,FROM_UNIXTIME(1.5),x'')";
         assert_eq!(String::from_utf8_lossy(loader.text()), expected);
         assert_eq!(loader.rows, 2);
+        loader.clear();
+        assert!(loader.is_empty());
+        loader.begin_file();
+        row.clear();
+        encode_text_row(&mut row, &[None, None, None, Some(b"1.5"), Some(b"\t")]);
+        assert_eq!(loader.add(&row), Ok(false));
+        row.clear();
+        encode_text_row(&mut row, &values);
+        assert_eq!(loader.add(&row), Ok(false));
+        let expected = b"\\N\t\\N\t\\N\t1970-01-01 00:00:01.5\t\\t\n\
+            -1.5\t2024-01-01\tit's \\\\ \0\t0000-00-00 00:00:00\t\x00\xFF\n";
+        assert_eq!(loader.text().escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert_eq!(loader.rows, 4);
         loader.clear();
         assert!(loader.is_empty());
         row.clear();
