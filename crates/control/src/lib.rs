@@ -30,6 +30,7 @@ mod runtime;
 pub mod sessions;
 pub mod settings;
 mod sharding;
+mod subscriptions;
 mod txn_recovery;
 
 pub use change_stream::{ChangeStreams, ChangesCounts, ChangesOpened, ChangesWanted};
@@ -47,5 +48,6 @@ pub use provision::rejoin::Rejoined;
 pub use runtime::{Control, Counters};
 pub use sessions::{NoSessions, SessionInfo, Sessions};
 pub use settings::{Credentials, Membership, Node, Settings};
+pub use subscriptions::{Lag, Subscriptions};
 pub use txn_recovery::DistTxns;
 pub use txn_recovery::sequence::WantedIds;

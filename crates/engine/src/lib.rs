@@ -13,6 +13,7 @@ pub mod accounts;
 pub mod barriers;
 pub mod binlog;
 mod branches;
+pub mod chunk;
 pub mod clone_plugin;
 pub mod copy;
 pub mod decisions;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use changes::{
     Ended, Event, Gtid, Part, Parts, Place, Reached, Teller, Told, Transactions, UnknownBranch,
-    Wanted,
+    Unread, Wanted,
 };
 use engine::binlog::{Reader, Shown, is_gap, shown, vantage};
+use engine::chunk::Made;
 use engine::{Error, Link, Login};
 use farm::Position;
 use tokio::sync::{Mutex, Notify, watch};
@@ -16,7 +17,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::outlet::{Left, Outlet};
+use super::reading::Reading;
 use super::source::{Primary, Source};
+use snapshot::done;
+
+mod snapshot;
 
 /// Longer transactions are not kept while they wait for their replica: they are read once more.
 const TRANSACTION_BYTES_MAX: usize = 8 << 20;
@@ -94,17 +99,33 @@ pub(super) struct Follower {
     /// Where it can begin: behind the last transaction that comes before.
     start: Option<Reached>,
     gaps: u32,
+    wanted: Wanted,
+    /// The rows that are there are read first, where no token says what was.
+    wants_snapshot: bool,
+    /// While something is unread.
+    reading: Option<Reading>,
+    /// How tables are made, until it was told.
+    made: Vec<Made>,
 }
 
 impl Follower {
-    pub(super) fn new(source: Source, wanted: Wanted, outlet: Arc<Mutex<Outlet>>) -> Follower {
+    pub(super) fn new(
+        source: Source,
+        wanted: Wanted,
+        wants_snapshot: bool,
+        outlet: Arc<Mutex<Outlet>>,
+    ) -> Follower {
         Follower {
-            teller: Teller::new(&source.group, wanted),
+            teller: Teller::new(&source.group, wanted.clone()),
             source,
             outlet,
             reached: None,
             start: None,
             gaps: 0,
+            wanted,
+            wants_snapshot,
+            reading: None,
+            made: Vec::new(),
         }
     }
 
@@ -112,6 +133,12 @@ impl Follower {
     pub(super) async fn follow(mut self) -> Final {
         let group = self.source.group.clone();
         let place = self.outlet.lock().await.place(&group).cloned();
+        let unread = match &place {
+            Some(place) => place.unread.clone(),
+            None => self.wants_snapshot.then(Unread::default),
+        };
+        let timeout_ms = self.source.timeout_ms();
+        self.reading = unread.map(|it| Reading::new(it, self.wanted.clone(), timeout_ms));
         self.reached = place.map(|place| place.reached);
         loop {
             let Some(primary) = self.source.primary().await else {
@@ -168,6 +195,7 @@ impl Follower {
         let (from, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
         let mut reader =
             Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
+        self.look_at_tables(primary).await?;
         let begins_until = Instant::now() + BRANCHES_PATIENCE;
         self.start = Some(Reached {
             told: from,
@@ -176,6 +204,9 @@ impl Follower {
         });
         if transactions.has_begun() {
             self.begin(primary).await?;
+        }
+        if let Some(reading) = &mut self.reading {
+            reading.read_from(&primary.login);
         }
         let wanted = Arc::new(Notify::new());
         let (tell, mut told) = watch::channel(None);
@@ -204,6 +235,7 @@ impl Follower {
                     }
                     let shown = told.borrow_and_update().clone();
                     self.release(primary, shown.as_deref(), &mut waiting).await?;
+                    self.read_on().await?;
                     if transactions.has_begun() && waiting.all.is_empty() {
                         self.begin(primary).await?;
                     }
@@ -211,10 +243,12 @@ impl Follower {
                         wanted.notify_one();
                     }
                 }
+                done = done(&mut self.reading) => self.take_read(primary, done).await?,
                 _ = look.tick() => {
                     if !self.source.is_led_by(primary) {
                         return Ok(());
                     }
+                    self.read_on().await?;
                     if self.reached.is_none() && Instant::now() > begins_until {
                         return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
                     }
@@ -272,6 +306,7 @@ impl Follower {
             group: self.source.group.clone(),
             timeline: primary.timeline,
             reached,
+            unread: self.reading.as_ref().map(|it| it.unread().clone()),
         };
         self.outlet.lock().await.begin(place).await
     }
@@ -309,6 +344,7 @@ impl Follower {
         // All branches that were prepared before the stream have ended.
         self.begin(primary).await?;
         self.wait_for_all().await;
+        self.tell_tables().await?;
         self.tell(primary, &ended, &reached).await?;
         self.reached = Some(reached);
         Ok(())
@@ -363,6 +399,12 @@ impl Follower {
         inside: &(dyn Fn(u32) -> Reached + Sync),
         outlet: &mut Outlet,
     ) -> Result<(), Trouble> {
+        if let Some(reading) = &mut self.reading {
+            let is_more = reading.note(part);
+            if is_more.map_err(|why| Trouble::Broken("error", why))? {
+                outlet.leave_unread(&self.source.group, Some(reading.unread().clone()));
+            }
+        }
         let mut lines = Vec::new();
         let told = self.teller.part(part, &mut lines);
         for Told { line, index } in lines {

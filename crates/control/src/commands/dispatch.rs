@@ -21,6 +21,7 @@ use crate::commands::group::GroupCommands;
 use crate::commands::inspect::InspectCommands;
 use crate::commands::kv::KvCommands;
 use crate::commands::server::ServerCommands;
+use crate::commands::subscription::SubscriptionCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
 use crate::context::editing::TRIES;
@@ -50,6 +51,7 @@ pub(crate) struct Commands {
     pub(crate) kv: Arc<KvCommands>,
     pub(crate) routers: Arc<RouterCommands>,
     pub(crate) servers: Arc<ServerCommands>,
+    pub(crate) subscriptions: Arc<SubscriptionCommands>,
     pub(crate) maps: Arc<ShardingCommands>,
     pub(crate) transactions: Arc<TransactionCommands>,
     pub(crate) threats: Arc<ThreatCommands>,
@@ -190,6 +192,11 @@ impl Commands {
             Verb::TransactionList => Ok(self.transactions.transaction_list()),
             Verb::TransactionResolve => self.transactions.transaction_resolve(args).await,
             Verb::SessionList => self.inspect.session_list().await,
+            Verb::SubscriptionCreate => self.subscriptions.subscription_create(args).await,
+            Verb::SubscriptionList => self.subscriptions.subscription_list().await,
+            Verb::SubscriptionShow => self.subscriptions.subscription_show(args).await,
+            Verb::SubscriptionDrop => self.subscriptions.subscription_drop(args).await,
+            Verb::SubscriptionAck => self.subscriptions.subscription_ack(args).await,
             Verb::StatisticsList => Ok(self.inspect.statistics_list(args)),
             Verb::DigestList => digest::list(&self.background, args).await,
             Verb::DigestShow => digest::show(&self.background, args).await,

@@ -20,6 +20,7 @@ mod rules;
 pub(crate) mod server;
 pub(crate) mod sharding;
 mod shards;
+pub(crate) mod subscription;
 pub(crate) mod transaction;
 
 use crate::commands::inspect::InspectCommands;

@@ -18,6 +18,7 @@ use crate::commands::group::GroupCommands;
 use crate::commands::inspect::InspectCommands;
 use crate::commands::kv::KvCommands;
 use crate::commands::server::ServerCommands;
+use crate::commands::subscription::SubscriptionCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
 use crate::failover::FailoverDrivers;
@@ -39,6 +40,7 @@ use crate::row_cache_feed::RowCacheFeed;
 use crate::row_cache_feed::client_writes::ClientWrites;
 use crate::runtime::follower::StoreFollower;
 use crate::sharding::ShardedTables;
+use crate::subscriptions::Subscriptions;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::lost_writes::LostWrites;
 use crate::txn_recovery::sequence::Sequences;
@@ -145,6 +147,7 @@ impl Parts {
         context: &Arc<Context>,
         commander: &Commander,
         jobs: &Arc<Jobs>,
+        subscriptions: &Arc<Subscriptions>,
     ) -> Commands {
         let dist_txns = commander.dist_txns();
         let config = Arc::new(ConfigCommands::new(context, &self.links));
@@ -160,6 +163,7 @@ impl Parts {
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
         let routers = Arc::new(RouterCommands::new(context, &self.election));
         let servers = Arc::new(ServerCommands::new(context, &self.links, &self.provision));
+        let subscriptions = Arc::new(SubscriptionCommands::new(context, subscriptions));
         let maps = Arc::new(ShardingCommands::new(
             context,
             &self.sharding,
@@ -194,6 +198,7 @@ impl Parts {
             kv,
             routers,
             servers,
+            subscriptions,
             maps,
             transactions,
             threats,

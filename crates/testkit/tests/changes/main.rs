@@ -1,4 +1,4 @@
-//! The change stream (`GET /v1/changes`) of whole farms, and `heddle binlog dump`.
+//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, and `heddle binlog dump`.
 
 mod applier;
 mod charsets;
@@ -7,4 +7,6 @@ mod dump;
 mod failover;
 mod reading;
 mod resume;
+mod snapshot;
+mod subscriptions;
 mod values;
