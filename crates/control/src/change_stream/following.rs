@@ -189,10 +189,7 @@ impl Follower {
         let timeout_ms = self.source.timeout_ms();
         self.enter_timeline(primary).await?;
         let mut link = Link::open(&primary.login, timeout_ms).await?;
-        engine::keep_columns(&mut link, timeout_ms)
-            .await
-            .map_err(of_columns)?;
-        let (from, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
+        let (from, until, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
         let mut reader =
             Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
         self.look_at_tables(primary).await?;
@@ -202,9 +199,6 @@ impl Follower {
             from: None,
             open: None,
         });
-        if transactions.has_begun() {
-            self.begin(primary).await?;
-        }
         if let Some(reading) = &mut self.reading {
             reading.read_from(&primary.login);
         }
@@ -216,14 +210,19 @@ impl Follower {
         let mut waiting = Waiting::default();
         loop {
             let has_room = waiting.bytes < WAITING_BYTES_MAX && waiting.all.len() < WAITING_MAX;
+            let is_sure = reader.position().covers(&until);
+            let begins = is_sure && transactions.has_begun();
             tokio::select! {
                 event = reader.next(), if has_room => {
                     let event = event?;
                     self.gaps = 0;
                     let place = reader.place();
                     let ended =
-                        transactions.take(event, reader.position(), place, reader.time_s())?;
-                    if let Some(ended) = ended {
+                        transactions.take(event, reader.position(), place, reader.time_s());
+                    if ended.is_err() && !is_sure {
+                        return Err(Trouble::Server(lost(&primary.login, ENDED_EARLY)));
+                    }
+                    if let Some(ended) = ended? {
                         waiting.add(ended);
                         wanted.notify_one();
                     }
@@ -231,14 +230,10 @@ impl Follower {
                 changed = told.changed() => {
                     if changed.is_err() {
                         // The link is gone; the reader's end says why.
-                        return Err(Trouble::Server(lost(&primary.login)));
+                        return Err(Trouble::Server(lost(&primary.login, ENDED)));
                     }
-                    let shown = told.borrow_and_update().clone();
-                    self.release(primary, shown.as_deref(), &mut waiting).await?;
-                    self.read_on().await?;
-                    if transactions.has_begun() && waiting.all.is_empty() {
-                        self.begin(primary).await?;
-                    }
+                    let shown = told.borrow_and_update().clone().filter(|_| is_sure);
+                    self.go_on(primary, shown.as_deref(), begins, &mut waiting).await?;
                     if !waiting.all.is_empty() {
                         wanted.notify_one();
                     }
@@ -248,13 +243,31 @@ impl Follower {
                     if !self.source.is_led_by(primary) {
                         return Ok(());
                     }
-                    self.read_on().await?;
+                    self.go_on(primary, None, begins, &mut waiting).await?;
+                    if !waiting.all.is_empty() {
+                        wanted.notify_one();
+                    }
                     if self.reached.is_none() && Instant::now() > begins_until {
                         return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
                     }
                 }
             }
         }
+    }
+
+    /// Tells what may be told; begins the stream when nothing is in the way of that.
+    async fn go_on(
+        &mut self,
+        primary: &Primary,
+        shown: Option<&Shown>,
+        begins: bool,
+        waiting: &mut Waiting,
+    ) -> Result<(), Trouble> {
+        self.release(primary, shown, waiting).await?;
+        if begins && waiting.all.is_empty() {
+            self.begin(primary).await?;
+        }
+        self.read_on().await
     }
 
     /// Checks that the server's timeline has what was told.
@@ -275,25 +288,30 @@ impl Follower {
         Ok(())
     }
 
-    /// Where the reading begins, and what gathers it.
+    /// Where the reading begins, the position behind which it knows every prepared branch, and what gathers it.
     async fn beginning(
         &self,
         link: &mut Link,
         timeout_ms: u64,
-    ) -> Result<(Position, Transactions), Trouble> {
-        let (from, told, older) = match &self.reached {
+    ) -> Result<(Position, Position, Transactions), Trouble> {
+        let named = engine::keep_columns(link, timeout_ms).await;
+        named.map_err(of_columns)?;
+        let (from, until, told, older) = match &self.reached {
             Some(reached) => {
                 let from = reached.from.as_ref().unwrap_or(&reached.told);
-                (from.clone(), reached.told.clone(), HashSet::new())
+                let told = reached.told.clone();
+                (from.clone(), from.clone(), told, HashSet::new())
             }
             None => {
                 let (from, _) = vantage(link, timeout_ms).await?;
                 let older = engine::prepared_names(link, timeout_ms).await?;
-                (from.clone(), from, older.into_iter().collect())
+                // A branch may have ended before it was asked for them.
+                let (until, _) = vantage(link, timeout_ms).await?;
+                (from.clone(), until, from, older.into_iter().collect())
             }
         };
         let transactions = Transactions::new(told, older, TRANSACTION_BYTES_MAX);
-        Ok((from, transactions))
+        Ok((from, until, transactions))
     }
 
     /// The stream begins, if it has not.
@@ -471,11 +489,15 @@ impl Waiting {
     }
 }
 
-fn lost(login: &Login) -> Error {
+/// Why a reading is over.
+const ENDED: &str = "the server ended the connection";
+const ENDED_EARLY: &str = "a branch ended while the stream began";
+
+fn lost(login: &Login, reason: &str) -> Error {
     Error::Lost {
         operation: "ask what of its binlog it shows",
         server: format!("{}:{}", login.host, login.port),
-        reason: "the server ended the connection".to_owned(),
+        reason: reason.to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::chunk::{Unreadable, made};
 
-use super::{Follower, Trouble, lost};
+use super::{ENDED, Follower, Trouble, lost};
 use crate::change_stream::outlet::Left;
 use crate::change_stream::reading::{Done, Reading, name_of};
 use crate::change_stream::source::Primary;
@@ -90,7 +90,7 @@ impl Follower {
         let is_complete = reading.take(done);
         // What failed because the server leads no more is not the table's fault.
         if is_complete.is_err() && !self.source.is_led_by(primary) {
-            return Err(Trouble::Server(lost(&primary.login)));
+            return Err(Trouble::Server(lost(&primary.login, ENDED)));
         }
         let mut outlet = Arc::clone(&self.outlet).lock_owned().await;
         let group = &self.source.group;
