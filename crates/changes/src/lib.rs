@@ -10,6 +10,7 @@
 //!
 //! Must not know: connections, which server is read, who wants the lines.
 
+pub mod apply;
 mod cell;
 mod charset;
 pub mod code;

@@ -40,6 +40,7 @@ pub mod requirements;
 mod retirement;
 pub mod sequence;
 pub mod tables;
+pub mod target;
 pub mod term;
 pub use replication::topology;
 mod torn;

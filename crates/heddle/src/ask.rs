@@ -52,7 +52,7 @@ fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
     let Question { call, http, .. } = question;
     let place = Place::of(http);
     let trust = match place.is_secure {
-        true => Some(trust(question)?),
+        true => Some(trust(http, question.ca.as_deref(), &question.data)?),
         false => None,
     };
     let mut headers = Vec::new();
@@ -85,18 +85,17 @@ fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
 
 /// What the router must show: the certificate or authority of `--ca`, else the certificate that it made
 /// itself in its directory.
-fn trust(question: &Question) -> Result<Arc<ClientConfig>, Failure> {
-    let data = &question.data;
-    let own = [data.clone(), data.join("state")].map(|dir| dir.join(OWN_CERTIFICATE));
-    let file = match &question.ca {
+pub fn trust(http: &str, ca: Option<&Path>, data: &Path) -> Result<Arc<ClientConfig>, Failure> {
+    let own = [data.to_owned(), data.join("state")].map(|dir| dir.join(OWN_CERTIFICATE));
+    let file = match ca {
         Some(file) => Some(file),
-        None => own.iter().find(|file| file.exists()),
+        None => own.iter().map(|file| &**file).find(|file| file.exists()),
     };
     let Some(file) = file else {
         return Err(Failure::new(format!(
             "nothing to know the router at {} by; name a PEM file with its certificate or authority \
              (--ca FILE, HEDDLE_CA), or its directory (--data DIR)",
-            question.http
+            http
         )));
     };
     let failed = |error: String| Failure::new(format!("{}: {error}", file.display()));
@@ -148,7 +147,7 @@ fn unreachable_router(question: &Question, error: &std::io::Error) -> Failure {
 }
 
 /// The token of the environment, else of the directory of `heddle up`; none when there is neither.
-fn token(data: &Path) -> Result<Option<String>, Failure> {
+pub fn token(data: &Path) -> Result<Option<String>, Failure> {
     if let Ok(token) = std::env::var("HEDDLE_TOKEN") {
         return Ok(Some(token.trim().to_owned()));
     }

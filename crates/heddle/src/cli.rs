@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+use crate::apply::Apply;
 use crate::ask::Question;
 use crate::settings;
 
@@ -17,6 +18,7 @@ pub enum Action {
     Move(Move),
     Grants(Grants),
     Binlog(BinlogDump),
+    Apply(Apply),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
     Ask(Question),
@@ -225,6 +227,9 @@ pub fn read() -> Action {
                 BinlogDump::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
             )
         }
+        "apply" => {
+            Action::Apply(Apply::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
+        }
         DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
         FABRIC => {
             let words = matches.get_many::<String>(WORDS).into_iter().flatten();
@@ -287,6 +292,7 @@ fn program() -> Command {
         .subcommand(serve)
         .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
         .subcommand(binlog())
+        .subcommand(Apply::augment_args(Command::new("apply")).about(APPLY_ABOUT))
         .subcommand(command(spec_of("manage", DOCTOR)))
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
@@ -303,6 +309,8 @@ fn program() -> Command {
 
 const GRANTS_ABOUT: &str =
     "Prints the GRANT statements for the accounts by which Heddle logs in to servers of a release";
+
+const APPLY_ABOUT: &str = "Applies the farm's changes to another MySQL or MariaDB server, until it is stopped (docs/CHANGES.md)";
 
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.

@@ -9,6 +9,7 @@
 //!
 //! Must not know: protocols, statements, how servers replicate. Those are the crates below.
 
+mod apply;
 mod ask;
 mod binlog;
 mod cli;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Action::Move(flags) => relocate::relocate(&flags),
         Action::Grants(flags) => grants::run(&flags),
         Action::Binlog(flags) => binlog::run(&flags),
+        Action::Apply(flags) => apply::run(&flags),
         Action::Fabric(words) => mysqlfabric::run(&words),
         Action::Ask(question) => ask::run(&question),
     };

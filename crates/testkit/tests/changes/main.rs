@@ -1,6 +1,7 @@
-//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, and `heddle binlog dump`.
+//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, `heddle apply` and `heddle binlog dump`.
 
 mod applier;
+mod apply;
 mod charsets;
 mod door;
 mod dump;
