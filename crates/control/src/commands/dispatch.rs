@@ -21,7 +21,6 @@ use crate::commands::group::GroupCommands;
 use crate::commands::inspect::InspectCommands;
 use crate::commands::kv::KvCommands;
 use crate::commands::server::ServerCommands;
-use crate::commands::subscription::SubscriptionCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
 use crate::context::editing::TRIES;
@@ -32,6 +31,7 @@ use crate::peers::questions::{DRAINED, GROUP, KILL, RELEASE, SESSIONS, WRITES, c
 use crate::peers::routers::PeerRouters;
 use crate::reshard::Resharding;
 use crate::row_cache_feed::client_writes::ClientWrites;
+use crate::subscriptions::commands::SubscriptionCommands;
 use catalog::command::{Arguments, Call, CommandError, DoneBy, MapVerb, Table, Verb};
 
 /// Carries out the commands of the table.

@@ -20,7 +20,6 @@ mod rules;
 pub(crate) mod server;
 pub(crate) mod sharding;
 mod shards;
-pub(crate) mod subscription;
 pub(crate) mod transaction;
 
 use crate::commands::inspect::InspectCommands;

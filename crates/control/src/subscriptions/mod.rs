@@ -7,6 +7,7 @@
 //!
 //! Must not know: what changes look like, who reads a stream.
 
+pub(crate) mod commands;
 mod lag;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

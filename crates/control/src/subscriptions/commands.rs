@@ -7,10 +7,10 @@ use changes::Token;
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 
-use super::group::done;
+use super::{Subscriptions, wanted_of};
 use crate::change_stream::ChangesWanted;
+use crate::commands::group::done;
 use crate::context::Context;
-use crate::subscriptions::{Subscriptions, wanted_of};
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::event::{epoch_ms, when};
 use catalog::record::json;
