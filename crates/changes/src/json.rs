@@ -26,6 +26,12 @@ pub fn image(image: &Image<'_>, table: &Table, out: &mut String) {
     out.push('}');
 }
 
+/// A row's primary key, as the stream tells it; `None` where the image lacks a part, or there is no key.
+pub fn key_of(row: &Image<'_>, table: &Table) -> Option<String> {
+    let mut text = String::new();
+    key(row, table, &mut text).then_some(text)
+}
+
 /// Appends an object of the primary key's columns; false where the image lacks one, or there is no key.
 pub(crate) fn key(image: &Image<'_>, table: &Table, out: &mut String) -> bool {
     let cells = table.key.iter().map(|&place| {

@@ -10,6 +10,7 @@
 //!
 //! Must not know: connections, which server is read, who wants the lines.
 
+pub mod apply;
 mod cell;
 mod charset;
 pub mod code;
@@ -22,6 +23,7 @@ mod json;
 mod jsonb;
 mod rows;
 mod single_bytes;
+mod snapshot;
 pub mod sql;
 mod table;
 mod teller;
@@ -34,9 +36,10 @@ pub use decoder::{Decoder, RawEvent, Trouble, query_of};
 pub use event::{End, Event, Statement, Xid, is_harmless};
 pub use file::{LogFile, NoLogFile};
 pub use gtid::Gtid;
-pub use json::{image, value};
+pub use json::{image, key_of, value};
 pub use rows::{Change, Image, Kind, Rows};
+pub use snapshot::{Definition, Unread, UnreadTable, cell};
 pub use table::{Column, Table};
-pub use teller::{Teller, Told, Wanted};
+pub use teller::{ReadRows, Teller, Told, Wanted, defines};
 pub use token::{Place, Reached, Token};
 pub use transactions::{Ended, Part, Parts, Transactions, UnknownBranch};

@@ -16,6 +16,10 @@ use crate::rows::{Change, Kind, Rows};
 use crate::table::Table;
 use crate::transactions::Part;
 
+mod chunk;
+
+pub use chunk::Rows as ReadRows;
+
 /// Where Heddle keeps what it needs itself; nobody is told of it.
 const OWN_DATABASE: &str = "heddle";
 
@@ -56,8 +60,8 @@ pub struct Told {
 pub struct Teller {
     group: String,
     wanted: Wanted,
-    /// Definitions that were told.
-    described: HashMap<(String, String), Arc<Table>>,
+    /// Definitions that were told, and how.
+    described: HashMap<(String, String), (Arc<Table>, String)>,
     current: Current,
 }
 
@@ -260,48 +264,72 @@ impl Teller {
 
     /// Tells the definition of a table, unless it was told and is still the same.
     fn describe(&mut self, table: &Arc<Table>, index: u32, out: &mut Vec<Told>) {
+        if let Some(description) = self.new_description(table) {
+            let mut line = self.head("columns", &self.current);
+            line.push_str(&description);
+            out.push(Told {
+                line,
+                index: Some(index),
+            });
+        }
+    }
+
+    /// What is told of a table, unless it was.
+    fn new_description(&mut self, table: &Arc<Table>) -> Option<String> {
         let name = (table.database.clone(), table.name.clone());
         let known = self.described.get(&name);
-        if known.is_some_and(|known| Arc::ptr_eq(known, table) || known == table) {
-            return;
+        if known.is_some_and(|(known, _)| Arc::ptr_eq(known, table) || known == table) {
+            return None;
         }
-        self.described.insert(name, Arc::clone(table));
-        let mut line = self.head("columns", &self.current);
-        of_table(table, &mut line);
-        line.push_str(",\"columns\":[");
-        for (at, column) in table.columns.iter().enumerate() {
-            line.push_str(if at > 0 { ",{\"name\":" } else { "{\"name\":" });
-            json::text(&json::name(column, at), &mut line);
-            line.push_str(&format!(
-                ",\"type\":\"{}\",\"nullable\":{}",
-                column.type_name(),
-                column.nullable
-            ));
-            if column.unsigned == Some(true) {
-                line.push_str(",\"unsigned\":true");
-            }
-            if let Some(place) = table.key.iter().position(|&place| place == at) {
-                line.push_str(&format!(",\"key\":{}", place + 1));
-            }
-            if let Some(charset) = column.charset() {
-                line.push_str(&format!(",\"charset\":\"{}\"", charset.name()));
-            }
-            json::members(column, &mut line);
-            line.push('}');
-        }
-        line.push(']');
-        out.push(Told {
-            line,
-            index: Some(index),
-        });
+        let text = description(table);
+        let before = self
+            .described
+            .insert(name, (Arc::clone(table), text.clone()));
+        // A table map and the catalogue say the same in two ways.
+        before
+            .is_none_or(|(_, before)| before != text)
+            .then_some(text)
     }
 }
 
+/// What a table's columns are.
+fn description(table: &Table) -> String {
+    let mut line = String::new();
+    of_table(table, &mut line);
+    line.push_str(",\"columns\":[");
+    for (at, column) in table.columns.iter().enumerate() {
+        line.push_str(if at > 0 { ",{\"name\":" } else { "{\"name\":" });
+        json::text(&json::name(column, at), &mut line);
+        line.push_str(&format!(
+            ",\"type\":\"{}\",\"nullable\":{}",
+            column.type_name(),
+            column.nullable
+        ));
+        if column.unsigned == Some(true) {
+            line.push_str(",\"unsigned\":true");
+        }
+        if let Some(place) = table.key.iter().position(|&place| place == at) {
+            line.push_str(&format!(",\"key\":{}", place + 1));
+        }
+        if let Some(charset) = column.charset() {
+            line.push_str(&format!(",\"charset\":\"{}\"", charset.name()));
+        }
+        json::members(column, &mut line);
+        line.push('}');
+    }
+    line.push(']');
+    line
+}
+
 fn of_table(table: &Table, line: &mut String) {
+    named(&table.database, &table.name, line);
+}
+
+fn named(database: &str, table: &str, line: &mut String) {
     line.push_str(",\"database\":");
-    json::text(&table.database, line);
+    json::text(database, line);
     line.push_str(",\"table\":");
-    json::text(&table.name, line);
+    json::text(table, line);
 }
 
 /// The id of a transaction over several groups, or an XA transaction's name as statements write it.
@@ -319,8 +347,8 @@ fn name(xid: &Xid) -> String {
 /// Words with which statements begin that change rows; every other statement in a binlog defines something.
 const CHANGING: [&str; 6] = ["insert", "update", "delete", "replace", "load", "call"];
 
-/// It is DDL, or changes accounts.
-fn defines(text: &[u8]) -> bool {
+/// True for a statement in a binlog that is DDL, or changes accounts.
+pub fn defines(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text).to_lowercase();
     let mut rest = text.trim_start();
     // Not a comment that is part of the statement.

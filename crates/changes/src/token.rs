@@ -3,7 +3,8 @@
 //! A token is a text in the alphabet of URLs. Inside it is, encoded, `1;FARM` and for each group
 //! `;GROUP@TIMELINE=TOLD/FROM/OPEN/COUNT`: the position that was told whole, where the reading has to begin
 //! (empty where that is the same), and the transaction of which so many changes were told (empty and 0
-//! between transactions). `;.` is the end, so that a token that was cut is none.
+//! between transactions). While a snapshot of the group is read, `/UNREAD` follows: what of it is to come.
+//! `;.` is the end, so that a token that was cut is none.
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use farm::token::{Token as Promises, TokenError};
 use farm::{Engine, Position, Snapshot};
 
 use crate::gtid::Gtid;
+use crate::snapshot::Unread;
 
 /// Longer texts are no tokens.
 const BYTES_MAX: usize = 64 << 10;
@@ -37,6 +39,8 @@ pub struct Place {
     pub group: String,
     pub timeline: u32,
     pub reached: Reached,
+    /// What has still to be read of the group's tables; `None` when a snapshot was not wanted, or is complete.
+    pub unread: Option<Unread>,
 }
 
 /// What a reader of several groups was told.
@@ -84,8 +88,13 @@ fn place(farm: &str, part: &str, snapshot: &Snapshot) -> Result<Place, TokenErro
     let malformed = TokenError::Malformed("a group's part is none");
     let (name, reached) = part.rsplit_once('=').ok_or(malformed.clone())?;
     let pieces: Vec<&str> = reached.split('/').collect();
-    let [told, from, open, count] = pieces[..] else {
-        return Err(malformed);
+    let (told, from, open, count, unread) = match pieces[..] {
+        [told, from, open, count] => (told, from, open, count, None),
+        [told, from, open, count, unread] => {
+            let unread = Unread::parse(unread).ok_or(malformed.clone())?;
+            (told, from, open, count, Some(unread))
+        }
+        _ => return Err(malformed),
     };
     // Whether the group still has it is asked of the tokens that sessions have.
     let promised = Promises::parse(&format!("1;{farm};{name}={told}"), snapshot)?;
@@ -117,6 +126,7 @@ fn place(farm: &str, part: &str, snapshot: &Snapshot) -> Result<Place, TokenErro
             from,
             open,
         },
+        unread,
     })
 }
 
@@ -133,6 +143,9 @@ impl fmt::Display for Token {
             };
             let (group, timeline) = (&place.group, place.timeline);
             inner.push_str(&format!(";{group}@{timeline}={told}/{from}/{open}/{count}"));
+            if let Some(unread) = &place.unread {
+                inner.push_str(&format!("/{unread}"));
+            }
         }
         inner.push_str(&format!(";{END}"));
         f.write_str(&BASE64.encode(inner))
@@ -167,8 +180,15 @@ mod tests {
                     from: from.map(at),
                     open: open.map(|(text, count)| (gtid(text), count)),
                 },
+                unread: None,
             }],
         }
+    }
+
+    fn unread(unread: Unread) -> Token {
+        let mut token = token(Some("0-1-3"), None);
+        token.places[0].unread = Some(unread);
+        token
     }
 
     #[test]
@@ -177,6 +197,8 @@ mod tests {
             token(None, None),
             token(Some("0-1-3"), None),
             token(None, Some(("0-2-8", 12))),
+            unread(Unread::default()),
+            unread(Unread::parse("64.74.37").expect("a table")),
         ] {
             let text = token.to_string();
             let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

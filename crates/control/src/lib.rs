@@ -31,6 +31,7 @@ mod runtime;
 pub mod sessions;
 pub mod settings;
 mod sharding;
+mod subscriptions;
 mod txn_recovery;
 
 pub use change_stream::{ChangeStreams, ChangesCounts, ChangesOpened, ChangesWanted};
@@ -52,5 +53,6 @@ pub use settings::{
     Credentials, DetectionSettings, FailoverSettings, Membership, Node, ObservationSettings,
     PeerSettings, ProvisionSettings, Settings, TxnRecoverySettings,
 };
+pub use subscriptions::{Lag, Subscriptions};
 pub use txn_recovery::DistTxns;
 pub use txn_recovery::sequence::WantedIds;

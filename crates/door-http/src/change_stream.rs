@@ -1,4 +1,5 @@
-//! `GET /v1/changes`: the change stream as one answer that does not end, a line of JSON for each event.
+//! `GET /v1/changes`: the change stream as one answer that does not end, a line of JSON for each event, or
+//! server-sent events for who accepts them.
 //!
 //! What runs for the streams runs on a thread of its own, so that a stream of many rows delays no request.
 
@@ -10,11 +11,11 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::CommandError;
 use changes::Wanted;
-use control::{ChangesCounts, ChangesWanted};
+use control::{ChangesCounts, ChangesWanted, Lag, Subscriptions};
 use hyper::body::{Body as Answer, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -22,6 +23,8 @@ use tokio::task::JoinSet;
 use crate::answer::Refusal;
 use crate::metrics::{Family, Kind, Sample};
 use crate::server::{Shared, Wish};
+
+mod events;
 
 /// What has to run for a stream.
 type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -68,18 +71,41 @@ impl Streams {
     }
 }
 
-pub(crate) async fn get(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
-    match open(&shared, query.as_deref().unwrap_or_default()) {
+pub(crate) async fn get(
+    State(shared): State<Shared>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let form = events::form(&headers);
+    match open(
+        &shared,
+        query.as_deref().unwrap_or_default(),
+        &headers,
+        form,
+    )
+    .await
+    {
         Ok(lines) => {
-            let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+            let kind = [(header::CONTENT_TYPE, form.content_type())];
             (kind, Body::new(lines)).into_response()
         }
         Err(refusal) => refusal.into_response(),
     }
 }
 
-fn open(shared: &Shared, query: &str) -> Result<Lines, Refusal> {
-    let wanted = wanted(query).map_err(CommandError::Usage)?;
+async fn open(
+    shared: &Shared,
+    query: &str,
+    headers: &HeaderMap,
+    form: events::Form,
+) -> Result<Lines, Refusal> {
+    let (mut wanted, subscription) = wanted(query).map_err(CommandError::Usage)?;
+    if let Some(token) = events::last_id(headers) {
+        wanted.from = Some(token);
+    }
+    if let Some(name) = subscription {
+        wanted = shared.control.subscriptions().wanted(&name, wanted).await?;
+    }
     let streams = &shared.streams;
     let place = Arc::clone(&streams.places).try_acquire_owned();
     let place = place.map_err(|_| {
@@ -99,6 +125,7 @@ fn open(shared: &Shared, query: &str) -> Result<Lines, Refusal> {
     let mut door = streams.door.clone();
     Ok(Lines {
         lines: opened.lines,
+        form,
         // An error means that the door is gone: the end as well.
         over: Box::pin(async move { drop(door.wait_for(|wish| *wish != Wish::Serve).await) }),
         _place: place,
@@ -108,6 +135,7 @@ fn open(shared: &Shared, query: &str) -> Result<Lines, Refusal> {
 /// The answer's body. Dropped, as when the client leaves, it ends the stream.
 struct Lines {
     lines: mpsc::Receiver<Vec<u8>>,
+    form: events::Form,
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     _place: OwnedSemaphorePermit,
 }
@@ -124,13 +152,14 @@ impl Answer for Lines {
             return Poll::Ready(None);
         }
         let lines = self.lines.poll_recv(context);
-        lines.map(|lines| lines.map(|lines| Ok(Frame::data(lines.into()))))
+        let form = self.form;
+        lines.map(|lines| lines.map(|lines| Ok(Frame::data(form.write(lines).into()))))
     }
 }
 
-/// The query's words: `from=TOKEN`, and `group=`, `database=`, `table=`, each as often as wanted.
-fn wanted(query: &str) -> Result<ChangesWanted, String> {
-    let mut wanted = ChangesWanted::default();
+/// The query's words, and the subscription that it names: `from=TOKEN`, `snapshot=true`, `subscription=NAME`, and `group=`, `database=`, `table=`, each as often as wanted.
+fn wanted(query: &str) -> Result<(ChangesWanted, Option<String>), String> {
+    let (mut wanted, mut subscription) = (ChangesWanted::default(), None);
     let mut of = Wanted::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -140,15 +169,20 @@ fn wanted(query: &str) -> Result<ChangesWanted, String> {
             "group" => wanted.groups.push(value),
             "database" => of.databases.push(value),
             "table" => of.tables.push(value),
+            "subscription" => subscription = Some(value),
+            "snapshot" => {
+                let value = value.parse();
+                wanted.snapshot = value.map_err(|_| "snapshot is true or false".to_owned())?;
+            }
             other => {
                 return Err(format!(
-                    "{other} in the query: there are from, group, database and table"
+                    "{other} in the query: there are from, snapshot, subscription, group, database and table"
                 ));
             }
         }
     }
     wanted.of = of;
-    Ok(wanted)
+    Ok((wanted, subscription))
 }
 
 /// A value of a query as it was before it was written there.
@@ -166,6 +200,35 @@ fn plain(value: &str) -> Option<String> {
         });
     }
     String::from_utf8(bytes).ok()
+}
+
+/// How far each subscription is behind.
+pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
+    let lags = subscriptions.lags();
+    let family = |name, help, value: fn(&Lag) -> u64| {
+        let samples = lags.iter().map(|(name, lag)| {
+            let value = crate::condition::float(value(lag));
+            Sample::labelled(&[("subscription", name)], value)
+        });
+        Family {
+            name,
+            help,
+            kind: Kind::Gauge,
+            samples: samples.collect(),
+        }
+    };
+    vec![
+        family(
+            "heddle_subscription_lag_ms",
+            "Age of the oldest change that a subscription's consumer may not have acknowledged.",
+            |lag| lag.ms,
+        ),
+        family(
+            "heddle_subscription_lag_bytes",
+            "Bytes of binlogs that were written since the position that was acknowledged.",
+            |lag| lag.bytes,
+        ),
+    ]
 }
 
 /// What all streams did.
@@ -210,13 +273,17 @@ mod tests {
 
     #[test]
     fn queries_say_what_is_wanted() {
-        let read =
+        let (read, subscription) =
             wanted("from=abc&table=d.t&database=a%2Bb&table=%C3%B6&group=g1").expect("right");
         assert_eq!(read.from.as_deref(), Some("abc"));
         assert_eq!(read.groups, ["g1"]);
         assert_eq!(read.of.databases, ["a+b"]);
         assert_eq!(read.of.tables, ["d.t", "ö"]);
-        assert_eq!(wanted(""), Ok(ChangesWanted::default()));
+        assert_eq!(subscription, None);
+        assert_eq!(wanted(""), Ok((ChangesWanted::default(), None)));
+        assert!(wanted("snapshot=true").is_ok_and(|(it, _)| it.snapshot));
+        let named = wanted("subscription=a").expect("right");
+        assert_eq!(named.1.as_deref(), Some("a"));
         for wrong in ["x=1", "table=%FF", "table=%G0", "table=%4", "snapshot"] {
             assert!(wanted(wrong).is_err(), "{wrong}");
         }

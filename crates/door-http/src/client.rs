@@ -10,12 +10,14 @@ use axum::http::request::Builder;
 use axum::http::response::Parts;
 use channel::ServerName;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 /// Longest answer that is read; one row for each client of a full router is shorter.
@@ -118,6 +120,36 @@ impl Place {
         answer.map_err(io::Error::other)
     }
 
+    /// Asks for an answer that does not end. Inside TLS the router must satisfy `trust`.
+    ///
+    /// # Errors
+    /// It cannot be reached, is not whom `trust` knows, or answers no HTTP.
+    pub async fn stream(
+        &self,
+        path: &str,
+        headers: &[(&str, String)],
+        trust: Option<Arc<ClientConfig>>,
+    ) -> io::Result<Streaming> {
+        let invalid = |error: BoxError| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let mut request = Request::get(path).header(HOST, &self.address);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Full::new(Bytes::new()));
+        let request = request.map_err(|error| invalid(error.into()))?;
+        let stream = TcpStream::connect(&self.address).await?;
+        let begun = match (self.is_secure, trust) {
+            (false, _) => begin(stream, request).await,
+            (true, None) => return Err(invalid("nothing to know the router by".into())),
+            (true, Some(trust)) => {
+                let name = self.name().map_err(|error| invalid(error.into()))?;
+                let stream = TlsConnector::from(trust).connect(name, stream).await?;
+                begin(stream, request).await
+            }
+        };
+        begun.map_err(io::Error::other)
+    }
+
     /// The name that the router's certificate must have.
     fn name(&self) -> Result<ServerName<'static>, impl std::error::Error + Send + Sync + use<>> {
         let host = self
@@ -127,6 +159,46 @@ impl Place {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         ServerName::try_from(host.to_owned())
     }
+}
+
+/// An answer that goes on. Dropped, it ends the connection.
+pub struct Streaming {
+    pub status: u16,
+    body: Incoming,
+    /// What moves the bytes.
+    _connection: JoinSet<()>,
+}
+
+impl Streaming {
+    /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(io::Error::other)?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+}
+
+async fn begin<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Streaming, BoxError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let mut moving = JoinSet::new();
+    // How it ended is seen by who reads the body.
+    moving.spawn(async move { drop(connection.await) });
+    let (head, body) = sender.send_request(request).await?.into_parts();
+    Ok(Streaming {
+        status: head.status.as_u16(),
+        body,
+        _connection: moving,
+    })
 }
 
 /// One request over this connection, and its whole answer.

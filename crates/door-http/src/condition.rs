@@ -118,6 +118,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
         shared.control.change_stream().counts(),
     ));
     families.extend(shared.live.families());
+    families.extend(change_stream::lags(shared.control.subscriptions()));
     families.extend(shared.counted.families());
     families.extend(shared.guests.iter().flat_map(|it| it.families_of_guest()));
     for source in shared.metrics.iter() {

@@ -11,6 +11,7 @@
 
 pub mod accounts;
 pub mod binlog;
+pub mod chunk;
 pub mod clone_plugin;
 pub mod copy;
 mod dist_txn;
@@ -23,6 +24,7 @@ pub mod probe;
 pub mod replication;
 pub mod requirements;
 mod schema;
+pub mod target;
 
 pub use accounts::{grants, needed, own_privileges};
 pub use dist_txn::{barriers, decisions, held};

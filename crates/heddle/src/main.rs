@@ -9,6 +9,7 @@
 //!
 //! Must not know: protocols, statements, how servers replicate. Those are the crates below.
 
+mod apply;
 mod cli;
 mod configuration;
 mod data_plane;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Action::Grants(flags) => cli::grants::run(&flags),
         Action::Binlog(flags) => cli::binlog::run(&flags),
         Action::Doctor(flags) => diagnosis::run(&flags),
+        Action::Apply(flags) => apply::run(&flags),
         Action::Fabric(words) => cli::mysqlfabric::run(&words),
         Action::Top(options) => top::run(&options),
         Action::Ask(question) => cli::ask::run(&question),

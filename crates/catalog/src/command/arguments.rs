@@ -12,10 +12,14 @@ use crate::method::Method;
 /// Longest argument; descriptions are the longest there are.
 const ARGUMENT_BYTES_MAX: usize = 4096;
 
+/// Longest token of the change stream.
+const TOKEN_BYTES_MAX: usize = 64 << 10;
+
 /// The longest value of an argument: a document is longer than what else there is.
 fn bytes_max(name: &str) -> usize {
     match name {
         "document" => DOCUMENT_BYTES_MAX,
+        "token" => TOKEN_BYTES_MAX,
         _ => ARGUMENT_BYTES_MAX,
     }
 }

@@ -80,6 +80,7 @@ const HOLD_MS: ArgSpec = optional(
     "so long clients may wait at the end, at most; default 2000",
 );
 const CHANGE_ID: ArgSpec = required("change_id", "id from `sharding list_changes`");
+const SUBSCRIPTION: ArgSpec = required("name", "the subscription's name");
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
@@ -216,6 +217,25 @@ commands! {
     "kv" "cache" KvCache Asked Monitor false
         []
         "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
+    "subscription" "create" SubscriptionCreate Leader Admin true
+        [SUBSCRIPTION,
+         optional("tables", "comma list: only rows of these, TABLE or DATABASE.TABLE"),
+         optional("databases", "comma list: only rows of these"),
+         optional("groups", "comma list: only these"),
+         switch("snapshot", "true: the rows that are there come first")]
+        "Begins a durable subscription to the change stream, from now on.";
+    "subscription" "list" SubscriptionList Asked Monitor false
+        []
+        "Lists the subscriptions, and how far their consumers are behind.";
+    "subscription" "show" SubscriptionShow Asked Monitor false
+        [SUBSCRIPTION]
+        "Shows one subscription, with the token that was acknowledged last.";
+    "subscription" "ack" SubscriptionAck Leader Admin true
+        [SUBSCRIPTION, required("token", "of the last event that the consumer has")]
+        "Acknowledges everything up to a token: GET /v1/changes?subscription=NAME goes on behind it.";
+    "subscription" "drop" SubscriptionDrop Leader Admin true
+        [SUBSCRIPTION]
+        "Forgets a subscription and its position.";
     "dump" "servers" DumpServers Asked Monitor false
         [CONNECTOR_VERSION, optional("patterns", "comma list of group names or parts of them")]
         "Lists all servers that are not faulty, in numbers, for connectors.";
@@ -513,6 +533,9 @@ mod tests {
             .to_string();
         assert!(error.contains("lookup_servers"), "{error}");
         let error = find("grop", "add").expect_err("no such group").to_string();
-        assert!(error.contains("group, server, job, kv, dump"), "{error}");
+        assert!(
+            error.contains("group, server, job, kv, subscription, dump"),
+            "{error}"
+        );
     }
 }

@@ -54,6 +54,11 @@ pub enum Verb {
     TransactionResolve,
     SessionList,
     SessionKill,
+    SubscriptionCreate,
+    SubscriptionList,
+    SubscriptionShow,
+    SubscriptionDrop,
+    SubscriptionAck,
     StatisticsList,
     DigestList,
     DigestShow,
@@ -132,6 +137,8 @@ impl Verb {
                 | Verb::OfMaps(MapVerb::SplitShard)
                 | Verb::OfMaps(MapVerb::MergeShards)
                 | Verb::TransactionResolve
+                | Verb::SubscriptionCreate
+                | Verb::SubscriptionAck
                 | Verb::OfMaps(MapVerb::AddChange)
                 | Verb::OfMaps(MapVerb::DropChange)
         )

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use changes::{
     Ended, Event, Gtid, Part, Parts, Place, Reached, Teller, Told, Transactions, UnknownBranch,
-    Wanted,
+    Unread, Wanted,
 };
 use engine::binlog::{Reader, Shown, is_gap, shown, vantage};
+use engine::chunk::Made;
 use engine::{Error, Link, Login};
 use farm::Position;
 use tokio::sync::{Mutex, Notify, watch};
@@ -16,7 +17,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::outlet::{Left, Outlet};
+use super::reading::Reading;
 use super::source::{Primary, Source};
+use snapshot::done;
+
+mod snapshot;
 
 /// Longer transactions are not kept while they wait for their replica: they are read once more.
 const TRANSACTION_BYTES_MAX: usize = 8 << 20;
@@ -94,17 +99,33 @@ pub(super) struct Follower {
     /// Where it can begin: behind the last transaction that comes before.
     start: Option<Reached>,
     gaps: u32,
+    wanted: Wanted,
+    /// The rows that are there are read first, where no token says what was.
+    wants_snapshot: bool,
+    /// While something is unread.
+    reading: Option<Reading>,
+    /// How tables are made, until it was told.
+    made: Vec<Made>,
 }
 
 impl Follower {
-    pub(super) fn new(source: Source, wanted: Wanted, outlet: Arc<Mutex<Outlet>>) -> Follower {
+    pub(super) fn new(
+        source: Source,
+        wanted: Wanted,
+        wants_snapshot: bool,
+        outlet: Arc<Mutex<Outlet>>,
+    ) -> Follower {
         Follower {
-            teller: Teller::new(&source.group, wanted),
+            teller: Teller::new(&source.group, wanted.clone()),
             source,
             outlet,
             reached: None,
             start: None,
             gaps: 0,
+            wanted,
+            wants_snapshot,
+            reading: None,
+            made: Vec::new(),
         }
     }
 
@@ -112,6 +133,12 @@ impl Follower {
     pub(super) async fn follow(mut self) -> Final {
         let group = self.source.group.clone();
         let place = self.outlet.lock().await.place(&group).cloned();
+        let unread = match &place {
+            Some(place) => place.unread.clone(),
+            None => self.wants_snapshot.then(Unread::default),
+        };
+        let timeout_ms = self.source.timeout_ms();
+        self.reading = unread.map(|it| Reading::new(it, self.wanted.clone(), timeout_ms));
         self.reached = place.map(|place| place.reached);
         loop {
             let Some(primary) = self.source.primary().await else {
@@ -162,20 +189,18 @@ impl Follower {
         let timeout_ms = self.source.timeout_ms();
         self.enter_timeline(primary).await?;
         let mut link = Link::open(&primary.login, timeout_ms).await?;
-        engine::keep_columns(&mut link, timeout_ms)
-            .await
-            .map_err(of_columns)?;
-        let (from, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
+        let (from, until, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
         let mut reader =
             Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
+        self.look_at_tables(primary).await?;
         let begins_until = Instant::now() + BRANCHES_PATIENCE;
         self.start = Some(Reached {
             told: from,
             from: None,
             open: None,
         });
-        if transactions.has_begun() {
-            self.begin(primary).await?;
+        if let Some(reading) = &mut self.reading {
+            reading.read_from(&primary.login);
         }
         let wanted = Arc::new(Notify::new());
         let (tell, mut told) = watch::channel(None);
@@ -185,14 +210,19 @@ impl Follower {
         let mut waiting = Waiting::default();
         loop {
             let has_room = waiting.bytes < WAITING_BYTES_MAX && waiting.all.len() < WAITING_MAX;
+            let is_sure = reader.position().covers(&until);
+            let begins = is_sure && transactions.has_begun();
             tokio::select! {
                 event = reader.next(), if has_room => {
                     let event = event?;
                     self.gaps = 0;
                     let place = reader.place();
                     let ended =
-                        transactions.take(event, reader.position(), place, reader.time_s())?;
-                    if let Some(ended) = ended {
+                        transactions.take(event, reader.position(), place, reader.time_s());
+                    if ended.is_err() && !is_sure {
+                        return Err(Trouble::Server(lost(&primary.login, ENDED_EARLY)));
+                    }
+                    if let Some(ended) = ended? {
                         waiting.add(ended);
                         wanted.notify_one();
                     }
@@ -200,20 +230,22 @@ impl Follower {
                 changed = told.changed() => {
                     if changed.is_err() {
                         // The link is gone; the reader's end says why.
-                        return Err(Trouble::Server(lost(&primary.login)));
+                        return Err(Trouble::Server(lost(&primary.login, ENDED)));
                     }
-                    let shown = told.borrow_and_update().clone();
-                    self.release(primary, shown.as_deref(), &mut waiting).await?;
-                    if transactions.has_begun() && waiting.all.is_empty() {
-                        self.begin(primary).await?;
-                    }
+                    let shown = told.borrow_and_update().clone().filter(|_| is_sure);
+                    self.go_on(primary, shown.as_deref(), begins, &mut waiting).await?;
                     if !waiting.all.is_empty() {
                         wanted.notify_one();
                     }
                 }
+                done = done(&mut self.reading) => self.take_read(primary, done).await?,
                 _ = look.tick() => {
                     if !self.source.is_led_by(primary) {
                         return Ok(());
+                    }
+                    self.go_on(primary, None, begins, &mut waiting).await?;
+                    if !waiting.all.is_empty() {
+                        wanted.notify_one();
                     }
                     if self.reached.is_none() && Instant::now() > begins_until {
                         return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
@@ -221,6 +253,21 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Tells what may be told; begins the stream when nothing is in the way of that.
+    async fn go_on(
+        &mut self,
+        primary: &Primary,
+        shown: Option<&Shown>,
+        begins: bool,
+        waiting: &mut Waiting,
+    ) -> Result<(), Trouble> {
+        self.release(primary, shown, waiting).await?;
+        if begins && waiting.all.is_empty() {
+            self.begin(primary).await?;
+        }
+        self.read_on().await
     }
 
     /// Checks that the server's timeline has what was told.
@@ -241,25 +288,30 @@ impl Follower {
         Ok(())
     }
 
-    /// Where the reading begins, and what gathers it.
+    /// Where the reading begins, the position behind which it knows every prepared branch, and what gathers it.
     async fn beginning(
         &self,
         link: &mut Link,
         timeout_ms: u64,
-    ) -> Result<(Position, Transactions), Trouble> {
-        let (from, told, older) = match &self.reached {
+    ) -> Result<(Position, Position, Transactions), Trouble> {
+        let named = engine::keep_columns(link, timeout_ms).await;
+        named.map_err(of_columns)?;
+        let (from, until, told, older) = match &self.reached {
             Some(reached) => {
                 let from = reached.from.as_ref().unwrap_or(&reached.told);
-                (from.clone(), reached.told.clone(), HashSet::new())
+                let told = reached.told.clone();
+                (from.clone(), from.clone(), told, HashSet::new())
             }
             None => {
                 let (from, _) = vantage(link, timeout_ms).await?;
                 let older = engine::prepared_names(link, timeout_ms).await?;
-                (from.clone(), from, older.into_iter().collect())
+                // A branch may have ended before it was asked for them.
+                let (until, _) = vantage(link, timeout_ms).await?;
+                (from.clone(), until, from, older.into_iter().collect())
             }
         };
         let transactions = Transactions::new(told, older, TRANSACTION_BYTES_MAX);
-        Ok((from, transactions))
+        Ok((from, until, transactions))
     }
 
     /// The stream begins, if it has not.
@@ -272,6 +324,7 @@ impl Follower {
             group: self.source.group.clone(),
             timeline: primary.timeline,
             reached,
+            unread: self.reading.as_ref().map(|it| it.unread().clone()),
         };
         self.outlet.lock().await.begin(place).await
     }
@@ -309,6 +362,7 @@ impl Follower {
         // All branches that were prepared before the stream have ended.
         self.begin(primary).await?;
         self.wait_for_all().await;
+        self.tell_tables().await?;
         self.tell(primary, &ended, &reached).await?;
         self.reached = Some(reached);
         Ok(())
@@ -363,6 +417,12 @@ impl Follower {
         inside: &(dyn Fn(u32) -> Reached + Sync),
         outlet: &mut Outlet,
     ) -> Result<(), Trouble> {
+        if let Some(reading) = &mut self.reading {
+            let is_more = reading.note(part);
+            if is_more.map_err(|why| Trouble::Broken("error", why))? {
+                outlet.leave_unread(&self.source.group, Some(reading.unread().clone()));
+            }
+        }
         let mut lines = Vec::new();
         let told = self.teller.part(part, &mut lines);
         for Told { line, index } in lines {
@@ -429,11 +489,15 @@ impl Waiting {
     }
 }
 
-fn lost(login: &Login) -> Error {
+/// Why a reading is over.
+const ENDED: &str = "the server ended the connection";
+const ENDED_EARLY: &str = "a branch ended while the stream began";
+
+fn lost(login: &Login, reason: &str) -> Error {
     Error::Lost {
         operation: "ask what of its binlog it shows",
         server: format!("{}:{}", login.host, login.port),
-        reason: "the server ended the connection".to_owned(),
+        reason: reason.to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod following;
 mod outlet;
+mod reading;
 mod source;
 
 use std::collections::BTreeSet;
@@ -53,6 +54,8 @@ pub struct ChangesWanted {
     /// Only these groups; all without any.
     pub groups: Vec<String>,
     pub of: Wanted,
+    /// The rows that are there first, of groups that the token does not know.
+    pub snapshot: bool,
 }
 
 /// A stream that begins.
@@ -95,7 +98,7 @@ impl ChangeStreams {
         &self.counts
     }
 
-    /// A stream.
+    /// A stream. With a token it reads of a snapshot what the token leaves unread.
     ///
     /// # Errors
     /// The token is none of this farm's, or says what was lost since; a group is not there or is a Galera
@@ -133,8 +136,8 @@ impl ChangeStreams {
         let mut beat = interval(HEARTBEAT);
         let mut tell = interval(TELL_SERVERS);
         let follow = |group: &String| {
-            let source = self.source(group);
-            Follower::new(source, wanted.of.clone(), Arc::clone(&outlet)).follow()
+            let (source, outlet) = (self.source(group), Arc::clone(&outlet));
+            Follower::new(source, wanted.of.clone(), wanted.snapshot, outlet).follow()
         };
         for group in &groups {
             followers.spawn(follow(group));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use changes::{Place, Reached, Token};
+use changes::{Place, Reached, Token, Unread};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -58,6 +58,18 @@ impl Outlet {
     /// True from when all groups have begun.
     pub(super) fn begun(&self) -> watch::Receiver<bool> {
         self.begun.subscribe()
+    }
+
+    /// All groups have begun.
+    pub(super) fn has_begun(&self) -> bool {
+        *self.begun.borrow()
+    }
+
+    /// So much of the group's tables is unread from the next line on.
+    pub(super) fn leave_unread(&mut self, group: &str, unread: Option<Unread>) {
+        if let Some(place) = self.token.places.iter_mut().find(|it| it.group == group) {
+            place.unread = unread;
+        }
     }
 
     /// What was told of the group before, by the token.

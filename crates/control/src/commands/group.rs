@@ -291,7 +291,7 @@ fn list<'a>(args: &'a Arguments, name: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// The answer of a procedure that ended well.
-pub(super) fn done(result: Value) -> Result<Table, CommandError> {
+pub(crate) fn done(result: Value) -> Result<Table, CommandError> {
     let uuid = identity::uuid().map_err(|error| CommandError::Internal(error.to_string()))?;
     Ok(Table::procedure(uuid, result))
 }

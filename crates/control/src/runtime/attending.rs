@@ -27,6 +27,10 @@ impl Control {
             txn_recovery.recover_dist_txns txn_recovery.keep_barriers sharding.read_tables
             reshard.tend_moves doctor.look_hourly
         }
+        let subscriptions = Arc::clone(self.subscriptions());
+        let begin = move || Arc::clone(&subscriptions).measure_lags();
+        let context = Arc::clone(&self.context);
+        loops.spawn(context.keep_running("measure_lags", String::new(), begin));
     }
 
     /// Starts a pulse for each group that has none.

@@ -36,6 +36,7 @@ use crate::provision::jobs::{Job, Jobs, State as JobState};
 use crate::runtime::parts::Parts;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::subscriptions::Subscriptions;
 use crate::txn_recovery::DistTxns;
 use catalog::Error;
 use catalog::Secret;
@@ -70,6 +71,7 @@ pub struct Control {
     context: Arc<Context>,
     parts: Parts,
     change_stream: Arc<ChangeStreams>,
+    subscriptions: Arc<Subscriptions>,
     commands: Arc<Commands>,
     commander: Commander,
     jobs: Arc<Jobs>,
@@ -98,14 +100,18 @@ impl Control {
         context.begin_with_version().await?;
         let jobs = Arc::new(Jobs::new());
         let parts = Parts::new(&context, &commander, &jobs);
-        let commands = Arc::new(parts.commands(&context, &commander, &jobs));
         let change_stream = Arc::new(ChangeStreams::new(&context, &parts.links));
+        let subscriptions = Subscriptions::new(&context, &parts.links, &change_stream);
+        let subscriptions = Arc::new(subscriptions);
+        let commands = parts.commands(&context, &commander, &jobs, &subscriptions);
+        let commands = Arc::new(commands);
         parts.election.join_the_others().await?;
         context.publish();
         Ok(Arc::new(Control {
             context,
             parts,
             change_stream,
+            subscriptions,
             commands,
             commander,
             jobs,
@@ -258,6 +264,11 @@ impl Control {
     /// The change stream, for whoever asks for one; what runs for a stream runs on a thread of theirs.
     pub fn change_stream(&self) -> &Arc<ChangeStreams> {
         &self.change_stream
+    }
+
+    /// Durable subscriptions to the change stream.
+    pub fn subscriptions(&self) -> &Arc<Subscriptions> {
+        &self.subscriptions
     }
 
     /// The last events, oldest first.

@@ -40,6 +40,8 @@ use crate::row_cache_feed::RowCacheFeed;
 use crate::row_cache_feed::client_writes::ClientWrites;
 use crate::runtime::follower::StoreFollower;
 use crate::sharding::ShardedTables;
+use crate::subscriptions::Subscriptions;
+use crate::subscriptions::commands::SubscriptionCommands;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::lost_writes::LostWrites;
 use crate::txn_recovery::sequence::Sequences;
@@ -143,6 +145,7 @@ impl Parts {
         context: &Arc<Context>,
         commander: &Commander,
         jobs: &Arc<Jobs>,
+        subscriptions: &Arc<Subscriptions>,
     ) -> Commands {
         let dist_txns = commander.dist_txns();
         let config = Arc::new(ConfigCommands::new(context, &self.links));
@@ -158,6 +161,7 @@ impl Parts {
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
         let routers = Arc::new(RouterCommands::new(context, &self.election));
         let servers = Arc::new(ServerCommands::new(context, &self.links, &self.provision));
+        let subscriptions = Arc::new(SubscriptionCommands::new(context, subscriptions));
         let maps = Arc::new(ShardingCommands::new(
             context,
             &self.sharding,
@@ -193,6 +197,7 @@ impl Parts {
             kv,
             routers,
             servers,
+            subscriptions,
             maps,
             transactions,
             threats,

@@ -11,6 +11,7 @@
 //! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
 //! and the write tags from SHOW BINLOG EVENTS over the same stretch.
 
+mod extent;
 mod reader;
 mod sids;
 mod trace;
@@ -30,6 +31,7 @@ use crate::probe::is_on;
 pub use changes::{
     Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Statement, Table, Xid,
 };
+pub use extent::extent;
 pub use reader::{Reader, is_gap};
 pub(crate) use sids::sids;
 pub use trace::{Touched, Written, is_after};

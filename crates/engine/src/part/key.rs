@@ -55,6 +55,17 @@ impl KeyPart {
         }
     }
 
+    /// The same of a value that somebody keeps; `None` when it is none of the column's kind.
+    pub(crate) fn of_sent(&self, value: &[u8]) -> Option<String> {
+        let is_number = |byte: &u8| byte.is_ascii_digit() || b"-.".contains(byte);
+        let is_right = match &self.kind {
+            Kind::Number { .. } => !value.is_empty() && value.iter().all(is_number),
+            Kind::Unknown => false,
+            _ => true,
+        };
+        is_right.then(|| self.of_text(value))
+    }
+
     /// The literal of a value in the binary log, whose column is this one there; `None` where the log
     /// has none.
     pub fn of_cell(&self, cell: &Cell<'_>, column: &Column) -> Option<String> {
@@ -84,7 +95,7 @@ fn written(cell: &Cell<'_>, unsigned: bool, column: &Column) -> String {
 }
 
 /// The columns of a table's primary key.
-pub(super) async fn parts(
+pub(crate) async fn parts(
     link: &mut Link,
     database: &str,
     table: &str,
@@ -147,7 +158,7 @@ pub(super) fn among<'k>(parts: &[KeyPart], keys: impl Iterator<Item = &'k Key>) 
 }
 
 /// True for the rows whose keys are behind this one, or up to it.
-pub(super) fn compared(parts: &[KeyPart], key: &Key, behind: bool) -> String {
+pub(crate) fn compared(parts: &[KeyPart], key: &Key, behind: bool) -> String {
     let mut all = Vec::new();
     for last in 0..parts.len().min(key.len()) {
         let mut terms: Vec<String> = (0..last)
@@ -199,5 +210,6 @@ mod tests {
         assert_eq!(text.of_text(b"\xe9"), "_latin1 X'E9'");
         let number = part("a", Kind::Number { unsigned: true });
         assert_eq!(number.of_text(b"4294967295"), "4294967295");
+        assert_eq!(number.of_sent(b"1 OR 1"), None);
     }
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 pub use ferry::{Ferry, Piece};
 pub use key::{Key, KeyPart};
+pub(crate) use key::{compared, parts};
 pub use prepared::prepared_now;
 
 use enginesql::quoted;

@@ -53,7 +53,7 @@ pub fn run(question: &Question) -> Result<(), Failure> {
 /// # Errors
 /// As for [`run`].
 pub fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
-    let remote = Remote::new(&question.http, question.ca.as_ref(), &question.data)?;
+    let remote = Remote::new(&question.http, question.ca.as_deref(), &question.data)?;
     runtime()?.block_on(remote.rows(&question.call))
 }
 
@@ -71,7 +71,7 @@ impl Remote {
     ///
     /// # Errors
     /// The token cannot be read, or there is nothing to know the router by.
-    pub fn new(http: &str, ca: Option<&PathBuf>, data: &Path) -> Result<Remote, Failure> {
+    pub fn new(http: &str, ca: Option<&Path>, data: &Path) -> Result<Remote, Failure> {
         let place = Place::of(http);
         let trust = match place.is_secure {
             true => Some(trust(http, ca, data)?),
@@ -176,11 +176,11 @@ impl Remote {
 
 /// What the router must show: the certificate or authority of `--ca`, else the certificate that it made
 /// itself in its directory.
-fn trust(http: &str, ca: Option<&PathBuf>, data: &Path) -> Result<Arc<ClientConfig>, Failure> {
+pub fn trust(http: &str, ca: Option<&Path>, data: &Path) -> Result<Arc<ClientConfig>, Failure> {
     let own = [data.to_owned(), data.join("state")].map(|dir| dir.join(OWN_CERTIFICATE));
     let file = match ca {
         Some(file) => Some(file),
-        None => own.iter().find(|file| file.exists()),
+        None => own.iter().map(|file| &**file).find(|file| file.exists()),
     };
     let Some(file) = file else {
         return Err(Failure::new(format!(
@@ -201,7 +201,7 @@ fn author() -> Option<String> {
 }
 
 /// The token of the environment, else of the directory of `heddle up`; none when there is neither.
-fn token(data: &Path) -> Result<Option<String>, Failure> {
+pub fn token(data: &Path) -> Result<Option<String>, Failure> {
     if let Ok(token) = std::env::var("HEDDLE_TOKEN") {
         return Ok(Some(token.trim().to_owned()));
     }

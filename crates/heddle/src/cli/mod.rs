@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+use crate::apply::Apply;
 use crate::cli::ask::Question;
 use crate::{diagnosis, settings, top};
 
@@ -31,6 +32,7 @@ pub enum Action {
     Grants(Grants),
     Binlog(BinlogDump),
     Doctor(diagnosis::Flags),
+    Apply(Apply),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
     Top(top::Options),
@@ -246,6 +248,9 @@ pub fn read() -> Action {
         TOP => Action::Top(
             top::Options::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
         ),
+        "apply" => {
+            Action::Apply(Apply::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
+        }
         FABRIC => {
             let words = matches.get_many::<String>(WORDS).into_iter().flatten();
             Action::Fabric(words.cloned().collect())
@@ -318,6 +323,7 @@ fn program() -> Command {
         .subcommand(binlog())
         .subcommand(top::Options::augment_args(Command::new(TOP)).about(TOP_ABOUT))
         .subcommand(doctor())
+        .subcommand(Apply::augment_args(Command::new("apply")).about(APPLY_ABOUT))
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
     groups.dedup();
@@ -333,6 +339,8 @@ fn program() -> Command {
 
 const GRANTS_ABOUT: &str =
     "Prints the GRANT statements for the accounts by which Heddle logs in to servers of a release";
+
+const APPLY_ABOUT: &str = "Applies the farm's changes to another MySQL or MariaDB server, until it is stopped (docs/CHANGES.md)";
 
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.

@@ -60,7 +60,7 @@ pub struct Options {
 /// # Errors
 /// There is no terminal, or with --once no answer of the router.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let router = Remote::new(&options.http, options.ca.as_ref(), &options.data)?;
+    let router = Remote::new(&options.http, options.ca.as_deref(), &options.data)?;
     if options.once {
         return print_once(&router, options.json);
     }

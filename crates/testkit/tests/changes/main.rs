@@ -1,10 +1,13 @@
-//! The change stream (`GET /v1/changes`) of whole farms, and `heddle binlog dump`.
+//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, `heddle apply` and `heddle binlog dump`.
 
 mod applier;
+mod apply;
 mod charsets;
 mod door;
 mod dump;
 mod failover;
 mod reading;
 mod resume;
+mod snapshot;
+mod subscriptions;
 mod values;

@@ -22,11 +22,21 @@ pub struct Stream {
 
 /// A request and the head of its answer: the status, and the connection.
 pub fn ask(farm: &Farm, query: &str, bearer: Option<&str>) -> (u16, BufReader<TcpStream>) {
+    ask_with(farm, query, bearer, "")
+}
+
+/// The same with more headers, each with its end.
+pub fn ask_with(
+    farm: &Farm,
+    query: &str,
+    bearer: Option<&str>,
+    headers: &str,
+) -> (u16, BufReader<TcpStream>) {
     let mut stream = TcpStream::connect(farm.http).expect("the door is open");
     stream.set_read_timeout(Some(SOON)).expect("a socket");
     let bearer = bearer.map(|it| format!("Authorization: Bearer {it}\r\n"));
     let request = format!(
-        "GET /v1/changes?{query} HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "GET /v1/changes?{query} HTTP/1.1\r\nHost: localhost\r\n{headers}{}\r\n",
         bearer.unwrap_or_default()
     );
     stream.write_all(request.as_bytes()).expect("it is taken");
@@ -152,8 +162,8 @@ pub fn rows(events: &[Value]) -> Vec<&Value> {
         .collect()
 }
 
-/// The value of a metric without labels.
-pub fn metric(farm: &Farm, name: &str) -> f64 {
+/// What `/metrics` says.
+pub fn metrics(farm: &Farm) -> String {
     let mut stream = TcpStream::connect(farm.http).expect("the door is open");
     let request = format!(
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
@@ -162,6 +172,12 @@ pub fn metric(farm: &Farm, name: &str) -> f64 {
     stream.write_all(request.as_bytes()).expect("it is taken");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// The value of a metric without labels.
+pub fn metric(farm: &Farm, name: &str) -> f64 {
+    let answer = metrics(farm);
     let line = answer
         .lines()
         .find_map(|line| line.strip_prefix(&format!("{name} ")));

@@ -415,6 +415,47 @@ fn values_are_right(farm: &Farm, direct: &mut Client, own: &[Kind]) {
     statements_are_told(&events);
 }
 
+/// Writes every kind into a table of its own, and compares a snapshot with the tables.
+fn snapshot_is_right(farm: &Farm, direct: &mut Client, own: &[Kind]) {
+    direct.run("CREATE DATABASE s CHARACTER SET utf8mb4");
+    let kinds: Vec<&Kind> = ALL.iter().chain(own).collect();
+    let mut selected = Vec::new();
+    for (number, Kind(of, shown, _, literals)) in kinds.iter().enumerate() {
+        let table = format!("s.t{number}");
+        direct.run(&format!(
+            "CREATE TABLE {table} (id INT PRIMARY KEY, v {of})"
+        ));
+        for (id, literal) in literals.iter().enumerate() {
+            direct.run(&format!("INSERT INTO {table} VALUES ({id}, {literal})"));
+        }
+        direct.run(&format!("INSERT INTO {table} VALUES (1000, NULL)"));
+        selected.push(direct.rows(&format!("SELECT id, {shown} FROM {table} ORDER BY id")));
+    }
+    let mut stream = Stream::open(farm, "database=s&snapshot=true");
+    let mut events = Vec::new();
+    while events
+        .last()
+        .is_none_or(|last: &Value| last["event"] != "snapshot")
+    {
+        let event = stream
+            .next()
+            .unwrap_or_else(|| panic!("it ended: {:?}", events.last()));
+        events.push(event);
+    }
+    for (number, Kind(of, _, form, _)) in kinds.iter().enumerate() {
+        let name = format!("t{number}");
+        let read = rows(&events)
+            .into_iter()
+            .filter(|row| row["table"] == *name);
+        let read: Vec<&Value> = read.collect();
+        assert_eq!(read.len(), selected[number].len(), "{of}");
+        for (event, row) in read.into_iter().zip(&selected[number]) {
+            assert_eq!(event["kind"], "read");
+            is_same(*form, &event["after"]["v"], row[1].as_ref(), of);
+        }
+    }
+}
+
 /// The statements that changed the rows, and those that made the tables.
 fn statements_are_told(events: &[Value]) {
     let sql = |event: &Value| event["sql"].as_str().unwrap_or_default().to_owned();
@@ -438,6 +479,7 @@ fn on(release: Release, own: &[Kind]) {
     };
     let mut direct = farm.member("g1-1").client();
     values_are_right(&farm, &mut direct, own);
+    snapshot_is_right(&farm, &mut direct, own);
 }
 
 #[test]

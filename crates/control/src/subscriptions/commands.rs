@@ -1,0 +1,222 @@
+//! Commands on durable subscriptions to the change stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use changes::Token;
+use meta::{Outcome, Transaction};
+use serde_json::Value;
+
+use super::{Subscriptions, wanted_of};
+use crate::change_stream::ChangesWanted;
+use crate::commands::group::done;
+use crate::context::Context;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::event::{epoch_ms, when};
+use catalog::record::json;
+use catalog::subscription::{
+    ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, all, is_name, read,
+};
+
+/// A new stream begins by then. It waits for branches that were prepared before, and says itself when it gives up.
+const BEGIN: Duration = Duration::from_secs(20);
+
+const COLUMNS: &[&str] = &[
+    "name",
+    "groups",
+    "databases",
+    "tables",
+    "snapshot",
+    "created",
+    "acknowledged",
+    "lag_ms",
+    "lag_bytes",
+];
+
+/// The commands about subscriptions.
+pub(crate) struct SubscriptionCommands {
+    context: Arc<Context>,
+    subscriptions: Arc<Subscriptions>,
+}
+
+impl SubscriptionCommands {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        subscriptions: &Arc<Subscriptions>,
+    ) -> SubscriptionCommands {
+        SubscriptionCommands {
+            context: Arc::clone(context),
+            subscriptions: Arc::clone(subscriptions),
+        }
+    }
+
+    pub(crate) async fn subscription_create(
+        &self,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        let name = args.text("name");
+        if !is_name(name) {
+            return Err(CommandError::Usage(format!(
+                "{name:?} is no name of a subscription: up to 64 letters, digits, _, - and . make one"
+            )));
+        }
+        let record = SubscriptionRecord {
+            groups: list(args.get("groups")),
+            databases: list(args.get("databases")),
+            tables: list(args.get("tables")),
+            snapshot: args.switch("snapshot")?,
+            created_ms: epoch_ms(),
+        };
+        let acknowledged = AcknowledgedRecord {
+            token: self.beginning(wanted_of(&record)).await?,
+            at_ms: epoch_ms(),
+        };
+        let key = format!("{SUBSCRIPTION}{name}");
+        let put = Transaction::new()
+            .when_absent(&key)
+            .put(&key, &json(&record))
+            .put(&format!("{ACKNOWLEDGED}{name}"), &json(&acknowledged));
+        match self.write(put).await? {
+            Outcome::Applied(_) => done(Value::Bool(true)),
+            Outcome::Stale => Err(CommandError::Refused(format!(
+                "subscription {name} is there already; `subscription drop {name}` removes it"
+            ))),
+        }
+    }
+
+    pub(crate) async fn subscription_list(&self) -> Result<Table, CommandError> {
+        let store = self.context.store();
+        let mut table = Table::new(COLUMNS);
+        for (name, record) in all::<SubscriptionRecord>(store, SUBSCRIPTION).await? {
+            let acknowledged = read(store, ACKNOWLEDGED, &name).await?;
+            let acknowledged: AcknowledgedRecord = acknowledged.unwrap_or_default().0;
+            table.rows.push(self.row(&name, &record, &acknowledged));
+        }
+        Ok(table)
+    }
+
+    pub(crate) async fn subscription_show(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("name");
+        let (record, acknowledged) = self.subscriptions.named(name).await?;
+        let columns: Vec<&str> = COLUMNS.iter().copied().chain(["token"]).collect();
+        let mut table = Table::new(&columns);
+        let mut row = self.row(name, &record, &acknowledged);
+        row.push(acknowledged.token.into());
+        table.rows.push(row);
+        Ok(table)
+    }
+
+    pub(crate) async fn subscription_drop(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("name");
+        self.subscriptions.named(name).await?;
+        let delete = Transaction::new()
+            .delete(&format!("{SUBSCRIPTION}{name}"))
+            .delete(&format!("{ACKNOWLEDGED}{name}"));
+        self.write(delete).await?;
+        done(Value::Bool(true))
+    }
+
+    /// The consumer has everything up to this token.
+    pub(crate) async fn subscription_ack(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (name, token) = (args.text("name"), args.text("token"));
+        let snapshot = self.context.snapshot_now();
+        let later = Token::parse(token, &snapshot)
+            .map_err(|error| CommandError::Usage(format!("token: {error}")))?;
+        self.subscriptions.named(name).await?;
+        let store = self.context.store();
+        let before = read::<AcknowledgedRecord>(store, ACKNOWLEDGED, name).await?;
+        let (before, revision) = before.unwrap_or_default();
+        // A position that a failover took back is behind whatever was told since.
+        if let Ok(earlier) = Token::parse(&before.token, &snapshot)
+            && let Some(group) = goes_back(&earlier, &later)
+        {
+            return Err(CommandError::Refused(format!(
+                "the token is behind what was acknowledged of group {group}; `subscription show {name}` tells up \
+                 to where that is"
+            )));
+        }
+        let acknowledged = AcknowledgedRecord {
+            token: token.to_owned(),
+            at_ms: epoch_ms(),
+        };
+        let key = format!("{ACKNOWLEDGED}{name}");
+        let put = Transaction::new()
+            .when_revision(&key, revision)
+            .put(&key, &json(&acknowledged));
+        match self.write(put).await? {
+            Outcome::Applied(_) => done(Value::Bool(true)),
+            Outcome::Stale => Err(CommandError::Stale),
+        }
+    }
+
+    /// The token with which a stream begins now.
+    async fn beginning(&self, wanted: ChangesWanted) -> Result<String, CommandError> {
+        let mut opened = self.subscriptions.streams.open(wanted)?;
+        let ended =
+            || CommandError::Refused("the change stream did not begin; see the log".to_owned());
+        let first = tokio::select! {
+            first = opened.lines.recv() => first.ok_or_else(ended)?,
+            () = &mut opened.serving => match opened.lines.try_recv() {
+                Ok(first) => first,
+                Err(_) => return Err(ended()),
+            },
+            () = tokio::time::sleep(BEGIN) => return Err(CommandError::Refused(
+                "the change stream did not begin in time; see `group health`, whether every group has a primary"
+                    .to_owned(),
+            )),
+        };
+        let line = first.split(|&byte| byte == b'\n').next();
+        let event: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
+        match (event["token"].as_str(), event["error"].as_str()) {
+            (_, Some(error)) => Err(CommandError::Refused(error.to_owned())),
+            (Some(token), None) => Ok(token.to_owned()),
+            (None, None) => Err(ended()),
+        }
+    }
+
+    /// These keys are none of the farm's records, which are not read anew.
+    async fn write(&self, transaction: Transaction) -> Result<Outcome, CommandError> {
+        let transaction = self.context.leadership.by_right(transaction)?;
+        Ok(self.context.store().commit(transaction).await?)
+    }
+
+    fn row(
+        &self,
+        name: &str,
+        record: &SubscriptionRecord,
+        acknowledged: &AcknowledgedRecord,
+    ) -> Vec<Value> {
+        let lag = self.subscriptions.lags().get(name).copied();
+        vec![
+            name.into(),
+            record.groups.join(",").into(),
+            record.databases.join(",").into(),
+            record.tables.join(",").into(),
+            record.snapshot.into(),
+            when(record.created_ms).into(),
+            when(acknowledged.at_ms).into(),
+            lag.map(|it| it.ms).into(),
+            lag.map(|it| it.bytes).into(),
+        ]
+    }
+}
+
+/// A group of which the later token has less.
+fn goes_back<'a>(earlier: &'a Token, later: &Token) -> Option<&'a str> {
+    let has_less = |group: &str, told: &farm::Position| {
+        let place = later.places.iter().find(|place| place.group == *group);
+        !place.is_some_and(|place| place.reached.told.covers(told))
+    };
+    let mut places = earlier.places.iter();
+    let back = places.find(|place| has_less(&place.group, &place.reached.told));
+    back.map(|place| &*place.group)
+}
+
+/// The names of a comma list.
+fn list(text: Option<&str>) -> Vec<String> {
+    let names = text.unwrap_or_default().split(',').map(str::trim);
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}

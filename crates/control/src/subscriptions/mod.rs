@@ -1,0 +1,191 @@
+//! Durable subscriptions to the change stream: named, with the position that their consumers have acknowledged.
+//!
+//! Job: what a subscription is about and where it goes on, from the state store; how far each is behind.
+//!
+//! Invariants: an acknowledged position never goes back; nothing is kept from being purged for a subscription: what
+//! the servers have purged is a gap, of which the stream tells.
+//!
+//! Must not know: what changes look like, who reads a stream.
+
+pub(crate) mod commands;
+mod lag;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use catalog::command::CommandError;
+use catalog::subscription::{
+    ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, all, read,
+};
+use changes::{Token, Wanted};
+use engine::Link;
+use engine::binlog::extent;
+use farm::{GroupKind, ServerId};
+
+use crate::change_stream::{ChangeStreams, ChangesWanted};
+use crate::context::Context;
+use crate::links::Links;
+pub use lag::Lag;
+use lag::Samples;
+
+/// How often positions are looked at, while there are subscriptions.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The subscriptions of the farm, as one router serves them.
+pub struct Subscriptions {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    pub(crate) streams: Arc<ChangeStreams>,
+    lags: Mutex<BTreeMap<String, Lag>>,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        streams: &Arc<ChangeStreams>,
+    ) -> Subscriptions {
+        Subscriptions {
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            streams: Arc::clone(streams),
+            lags: Mutex::default(),
+        }
+    }
+
+    /// How far each is behind, by the last look. One whose position nobody can compare is not there.
+    pub fn lags(&self) -> BTreeMap<String, Lag> {
+        let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
+        lags.clone()
+    }
+
+    /// What a subscription wants; without a token of the caller's it goes on where it was acknowledged.
+    ///
+    /// # Errors
+    /// There is none of this name; the caller wants something else besides.
+    pub async fn wanted(
+        &self,
+        name: &str,
+        asked: ChangesWanted,
+    ) -> Result<ChangesWanted, CommandError> {
+        let bare = ChangesWanted {
+            from: asked.from.clone(),
+            ..ChangesWanted::default()
+        };
+        if asked != bare {
+            return Err(CommandError::Usage(
+                "a subscription has its own filters; leave group, database, table and snapshot out"
+                    .to_owned(),
+            ));
+        }
+        let (record, acknowledged) = self.named(name).await?;
+        Ok(ChangesWanted {
+            from: Some(asked.from.unwrap_or(acknowledged.token)),
+            ..wanted_of(&record)
+        })
+    }
+
+    /// What the store has of one.
+    pub(crate) async fn named(
+        &self,
+        name: &str,
+    ) -> Result<(SubscriptionRecord, AcknowledgedRecord), CommandError> {
+        let store = self.context.store();
+        let record = read(store, SUBSCRIPTION, name).await?;
+        let acknowledged = read(store, ACKNOWLEDGED, name).await?;
+        match (record, acknowledged) {
+            (Some((record, _)), Some((acknowledged, _))) => Ok((record, acknowledged)),
+            _ => Err(CommandError::Refused(format!(
+                "there is no subscription {name}; `subscription list` shows those that there are"
+            ))),
+        }
+    }
+
+    /// Measures lags for as long as it runs.
+    pub(crate) async fn measure_lags(self: Arc<Self>) {
+        let mut samples: BTreeMap<String, Samples> = BTreeMap::new();
+        let mut links: HashMap<String, (ServerId, Link)> = HashMap::new();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let acknowledged = all::<AcknowledgedRecord>(self.context.store(), ACKNOWLEDGED).await;
+            // While the store does not answer, the last look counts.
+            let Ok(acknowledged) = acknowledged else {
+                continue;
+            };
+            if acknowledged.is_empty() {
+                samples.clear();
+                links.clear();
+                self.put(BTreeMap::new());
+                continue;
+            }
+            self.look(&mut samples, &mut links).await;
+            let now = self.context.started.elapsed();
+            let snapshot = self.context.snapshot_now();
+            let lag = |(name, record): (String, AcknowledgedRecord)| {
+                let token = Token::parse(&record.token, &snapshot).ok()?;
+                let behind = token.places.iter().filter_map(|place| {
+                    let samples = samples.get(&place.group)?;
+                    Some(samples.lag(&place.reached.told, now))
+                });
+                let whole = behind.fold(Lag::default(), |whole, lag| Lag {
+                    ms: whole.ms.max(lag.ms),
+                    bytes: whole.bytes + lag.bytes,
+                });
+                Some((name, whole))
+            };
+            self.put(acknowledged.into_iter().filter_map(lag).collect());
+        }
+    }
+
+    fn put(&self, lags: BTreeMap<String, Lag>) {
+        *self.lags.lock().unwrap_or_else(PoisonError::into_inner) = lags;
+    }
+
+    /// Asks each group's primary what it has.
+    async fn look(
+        &self,
+        samples: &mut BTreeMap<String, Samples>,
+        links: &mut HashMap<String, (ServerId, Link)>,
+    ) {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let snapshot = self.context.snapshot_now();
+        let mut there = BTreeSet::new();
+        for group in &snapshot.groups {
+            let name = group.name.to_string();
+            let Some(primary) = group
+                .primary()
+                .filter(|_| group.kind == GroupKind::Replication)
+            else {
+                continue;
+            };
+            there.insert(name.clone());
+            let link = match links.remove(&name) {
+                Some((server, link)) if server == primary.id => Ok(link),
+                _ => Link::open(&self.links.login(&**primary), timeout_ms).await,
+            };
+            let Ok(mut link) = link else { continue };
+            // The moment before: what is executed later is not said to have been there.
+            let now = self.context.started.elapsed();
+            if let Ok((position, files)) = extent(&mut link, timeout_ms).await {
+                let of_group = samples.entry(name.clone()).or_default();
+                of_group.add(now, primary.id, position, files);
+                links.insert(name, (primary.id, link));
+            }
+        }
+        samples.retain(|name, _| there.contains(name));
+    }
+}
+
+/// The stream that a subscription is, from its beginning.
+pub(crate) fn wanted_of(record: &SubscriptionRecord) -> ChangesWanted {
+    ChangesWanted {
+        from: None,
+        groups: record.groups.clone(),
+        of: Wanted {
+            databases: record.databases.clone(),
+            tables: record.tables.clone(),
+        },
+        snapshot: record.snapshot,
+    }
+}

@@ -1,0 +1,349 @@
+//! One reading of the stream: from where the target has it until something breaks.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use changes::apply::{Change, Definition, Gatherer, Heard, Order, Transaction, claims, definition};
+use engine::Login;
+use engine::target::{DATABASE, Progress, Target, TargetTable, Ties};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::flags::Apply;
+use super::report::Report;
+use super::source::{Lines, groups};
+use super::workers::{Workers, of_server, refused};
+use super::{Ended, TIMEOUT_MS};
+
+/// Transactions that are under way or wait for others.
+const WINDOW: usize = 256;
+
+/// Of their lines.
+const WINDOW_BYTES: usize = 256 << 20;
+
+/// Up to where everything is done is written down so often.
+const CHECKPOINT: Duration = Duration::from_millis(500);
+
+/// In front of the name of a transaction whose definition has begun, and perhaps ended.
+const BEGUN: &str = "?";
+
+/// Databases that are nobody's business: the farm's own, and the applier's.
+const OWN: [&str; 2] = ["heddle", DATABASE];
+
+/// What a transaction under way ends with: its number, its bytes, its rows, and what was found.
+type Done = (u64, usize, usize, Result<Vec<String>, Ended>);
+
+pub(super) struct Session<'a> {
+    flags: &'a Apply,
+    report: &'a mut Report,
+    control: Target,
+    workers: Arc<Workers>,
+    progress: Progress,
+    groups: usize,
+    gatherer: Gatherer,
+    order: Order,
+    low: watch::Sender<u64>,
+    /// By the number of a transaction the token behind it.
+    tokens: BTreeMap<u64, String>,
+    /// Transactions of earlier appliers that came again, by their numbers.
+    passed: Vec<(u64, (String, String))>,
+    tables: HashMap<(String, String), TargetTable>,
+    ties: Option<Ties>,
+    under_way: JoinSet<Done>,
+    bytes: usize,
+}
+
+/// Applies until something breaks.
+pub(super) async fn run(
+    flags: &Apply,
+    http: &str,
+    login: &Login,
+    report: &mut Report,
+) -> Result<(), Ended> {
+    let control = Target::open(login, &flags.name, 0, TIMEOUT_MS).await;
+    let mut control = control.map_err(of_server)?;
+    let progress = control.take_over().await.map_err(of_server)?;
+    let groups = groups(flags, http).await?;
+    let mut lines = Lines::open(flags, http, progress.token.as_deref()).await?;
+    let workers = Workers::new(
+        login,
+        &flags.name,
+        progress.epoch,
+        flags.workers,
+        TIMEOUT_MS,
+    );
+    report.begins(http, progress.token.is_some());
+    let mut session = Session {
+        flags,
+        report,
+        control,
+        workers: Arc::new(workers),
+        progress,
+        groups,
+        gatherer: Gatherer::default(),
+        order: Order::default(),
+        low: watch::channel(0).0,
+        tokens: BTreeMap::new(),
+        passed: Vec::new(),
+        tables: HashMap::new(),
+        ties: None,
+        under_way: JoinSet::new(),
+        bytes: 0,
+    };
+    let mut tick = tokio::time::interval(CHECKPOINT);
+    loop {
+        let has_room = session.under_way.len() < WINDOW && session.bytes < WINDOW_BYTES;
+        tokio::select! {
+            line = lines.next(), if has_room => session.take(&line?).await?,
+            Some(done) = session.under_way.join_next() => session.end(done)?,
+            _ = tick.tick() => session.checkpoint().await?,
+        }
+    }
+}
+
+impl Session<'_> {
+    async fn take(&mut self, line: &[u8]) -> Result<(), Ended> {
+        match self.gatherer.take(line).map_err(Ended::Fatal)? {
+            Heard::Nothing => {}
+            Heard::Alive(token) => drop(self.tokens.insert(self.order.last(), token)),
+            Heard::Over(text) => return Err(Ended::Fatal(text)),
+            Heard::Complete { group, token } => {
+                self.finish().await?;
+                self.report.complete(&group);
+                self.progress.complete.push(group);
+                self.tokens.insert(self.order.last(), token);
+                self.checkpoint().await?;
+            }
+            Heard::Transaction(transaction) => self.begin(transaction).await?,
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, mut transaction: Transaction) -> Result<(), Ended> {
+        transaction.changes.retain(|change| match change {
+            Change::Row(row) => row.table.database != DATABASE,
+            _ => true,
+        });
+        let token = std::mem::take(&mut transaction.token);
+        let name = transaction.gtid.clone();
+        let name = name.map(|gtid| (transaction.group.clone(), gtid));
+        if let Some(name) = name.filter(|name| self.progress.done.contains(name)) {
+            let (number, _) = self.order.give(&Default::default(), false);
+            self.tokens.insert(number, token);
+            self.passed.push((number, name));
+            return self.end(Ok((number, 0, 0, Ok(Vec::new()))));
+        }
+        if transaction.is_alone() {
+            return self.alone(transaction, token).await;
+        }
+        self.look_at_tables(&transaction).await?;
+        if self.ties.is_none() {
+            self.ties = Some(self.control.ties().await.map_err(of_server)?);
+        }
+        let (tables, none) = (&self.tables, (TargetTable::default(), Ties::new()));
+        let ties = self.ties.as_ref().unwrap_or(&none.1);
+        let claims = claims(&transaction, |row| {
+            let table = tables.get(&(row.table.database.clone(), row.table.name.clone()));
+            table.unwrap_or(&none.0).identities(row, ties)
+        });
+        let places = self.order.give(&claims, false);
+        self.tokens.insert(places.0, token);
+        self.bytes += transaction.bytes;
+        let of = self.tables_of(&transaction);
+        let (workers, low) = (Arc::clone(&self.workers), self.low.subscribe());
+        let (bytes, rows) = (transaction.bytes, transaction.changes.len());
+        self.under_way.spawn(async move {
+            let carried = workers.carry(transaction, places, of, low).await;
+            (places.0, bytes, rows, carried)
+        });
+        Ok(())
+    }
+
+    /// Carries out what nothing may run beside, and writes down that it is done.
+    async fn alone(&mut self, mut transaction: Transaction, token: String) -> Result<(), Ended> {
+        self.finish().await?;
+        self.checkpoint().await?;
+        let (number, _) = self.order.give(&Default::default(), true);
+        let rows = transaction.changes.len();
+        let is_read = transaction.gtid.is_none();
+        let changes = std::mem::take(&mut transaction.changes);
+        let mut of_rows = transaction;
+        for change in changes {
+            match change {
+                Change::Row(_) => of_rows.changes.push(change),
+                Change::Made { database, sql } => {
+                    self.control
+                        .make(&database, &sql)
+                        .await
+                        .map_err(of_server)?;
+                    self.forget_tables();
+                }
+                Change::Definition { database, sql } => {
+                    self.define(&of_rows, number, &database, &sql).await?;
+                }
+            }
+        }
+        if !of_rows.changes.is_empty() {
+            self.look_at_tables(&of_rows).await?;
+            let tables = self.tables_of(&of_rows);
+            if is_read {
+                let carried = self.control.carry_read(&of_rows, &tables).await;
+                carried.map_err(refused)?;
+            } else {
+                let carried = self.control.carry_alone(&of_rows, number, &tables).await;
+                self.report.found(&carried.map_err(refused)?);
+            }
+        }
+        self.tokens.insert(number, token);
+        self.end(Ok((number, 0, rows, Ok(Vec::new()))))?;
+        self.checkpoint().await
+    }
+
+    async fn define(
+        &mut self,
+        of: &Transaction,
+        number: u64,
+        database: &str,
+        sql: &str,
+    ) -> Result<(), Ended> {
+        let gtid = of.gtid.clone().unwrap_or_default();
+        let (kind, is_wanted) = definition(sql, database, &self.flags.database);
+        let own = OWN.map(str::to_owned);
+        let is_own = definition(sql, "", &own).1 || OWN.contains(&database);
+        if !is_wanted || is_own || self.flags.pass.contains(&gtid) {
+            return Ok(());
+        }
+        match kind {
+            Definition::Acts | Definition::OfServer => {
+                self.report.left_out(&of.group, &gtid, sql);
+                return Ok(());
+            }
+            Definition::Empties if self.groups > 1 => {
+                return Err(Ended::Fatal(format!(
+                    "group {} tells {sql} ({gtid}), and other groups may have rows in the same table of the target; \
+                     wait until every group has run it, carry it out there yourself, and apply on with --pass {gtid} \
+                     for each group's GTID of it",
+                    of.group
+                )));
+            }
+            Definition::Empties | Definition::Apply => {}
+        }
+        let begun = (of.group.clone(), format!("{BEGUN}{gtid}"));
+        let may_be_done = self.progress.done.contains(&begun);
+        if may_be_done {
+            self.passed.push((number, begun));
+        } else {
+            let marked = self.control.mark(&begun.0, &begun.1, number).await;
+            marked.map_err(of_server)?;
+        }
+        let defined = self.control.define(database, sql, true, may_be_done).await;
+        if !defined.map_err(of_server)? && !may_be_done && self.groups == 1 {
+            let what = format!(
+                "group {}, {gtid}: the target had it already: {sql}",
+                of.group
+            );
+            self.report.found(&[what]);
+        }
+        self.forget_tables();
+        Ok(())
+    }
+
+    fn forget_tables(&mut self) {
+        self.tables.clear();
+        self.ties = None;
+    }
+
+    /// Reads how the tables of a transaction are made at the target.
+    async fn look_at_tables(&mut self, transaction: &Transaction) -> Result<(), Ended> {
+        let rows = transaction
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Row(row) => Some((row.table.database.clone(), row.table.name.clone())),
+                _ => None,
+            });
+        let names: HashSet<(String, String)> = rows.collect();
+        for name in names {
+            if self.tables.contains_key(&name) {
+                continue;
+            }
+            let table = self.control.table(&name.0, &name.1).await;
+            let table = table.map_err(of_server)?.ok_or_else(|| {
+                Ended::Fatal(format!(
+                    "the target has no table {}.{}; make it there, or begin with --snapshot under another --name",
+                    name.0, name.1
+                ))
+            })?;
+            if let Some(objection) = &table.objection {
+                return Err(Ended::Fatal(objection.clone()));
+            }
+            self.tables.insert(name, table);
+        }
+        Ok(())
+    }
+
+    fn tables_of(&self, transaction: &Transaction) -> Arc<HashMap<(String, String), TargetTable>> {
+        let rows = transaction
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Row(row) => {
+                    let name = (row.table.database.clone(), row.table.name.clone());
+                    let table = self.tables.get(&name)?.clone();
+                    Some((name, table))
+                }
+                _ => None,
+            });
+        Arc::new(rows.collect())
+    }
+
+    fn end(&mut self, done: Result<Done, tokio::task::JoinError>) -> Result<(), Ended> {
+        let done = done.map_err(|error| {
+            Ended::Fatal(format!(
+                "a transaction's task ended: {error}; please report it"
+            ))
+        });
+        let (number, bytes, rows, found) = done?;
+        let found = found?;
+        self.bytes -= bytes;
+        self.report.applied(rows);
+        // What is read for the first time is found otherwise by nature.
+        if self.progress.complete.len() >= self.groups || !self.flags.snapshot {
+            self.report.found(&found);
+        }
+        let low = self.order.end(number);
+        self.low.send_replace(low);
+        Ok(())
+    }
+
+    /// Waits until everything is done.
+    async fn finish(&mut self) -> Result<(), Ended> {
+        while let Some(done) = self.under_way.join_next().await {
+            self.end(done)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down up to where everything is done.
+    async fn checkpoint(&mut self) -> Result<(), Ended> {
+        self.report.speak();
+        let low = self.order.low();
+        let reached = self.tokens.range(..=low).next_back();
+        let Some((_, token)) = reached else {
+            return Ok(());
+        };
+        let token = token.clone();
+        let is_passed = |(number, _): &(u64, _)| *number <= low;
+        let passed: Vec<_> = self.passed.extract_if(.., |it| is_passed(it)).collect();
+        let names: Vec<_> = passed.into_iter().map(|(_, name)| name).collect();
+        let complete = &self.progress.complete;
+        let written = self.control.checkpoint(&token, complete, low, &names).await;
+        written.map_err(of_server)?;
+        for name in &names {
+            self.progress.done.remove(name);
+        }
+        self.tokens.retain(|number, _| *number > low);
+        Ok(())
+    }
+}
