@@ -215,7 +215,7 @@ impl Commands {
             Verb::RotateAuthority => self.routers.rotate_authority(&lead()?).await,
             Verb::ManagePing => self.inspect.manage_ping(),
             Verb::ManageDoctor => self.doctor.manage_doctor(args).await,
-            Verb::ManageMend => self.doctor.manage_mend(args).await,
+            Verb::ManageMend => self.doctor.manage_mend(&lead()?, args).await,
             Verb::ManageHelp => self.inspect.manage_help(args),
             Verb::OfMaps(verb) => Box::pin(self.dispatch_to_maps(verb, args)).await,
         }

@@ -21,7 +21,7 @@ impl Doctor {
         loop {
             self.until_due().await;
             // Another router looks while it leads.
-            if self.context.leadership.right().is_some() {
+            if self.context.leadership.lead().is_some() {
                 self.look().await;
             }
         }

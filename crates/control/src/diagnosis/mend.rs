@@ -5,12 +5,17 @@ use engine::examination;
 
 use super::{Doctor, Wanted};
 use crate::context::records::no_server;
+use crate::leadership::lead::Lead;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::event::Event;
 
 impl Doctor {
     /// Looks again, runs the statement that mends the finding, and says whether the check is content then.
-    pub(crate) async fn manage_mend(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn manage_mend(
+        &self,
+        lead: &Lead,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
         let (check, name) = (args.text("check"), args.text("server_id"));
         let sure = args.switch("sure")?;
         let record = {
@@ -46,7 +51,7 @@ impl Doctor {
             }
             Fix::Asks(_) | Fix::Safe => {}
         }
-        let mut link = self.links.reach(&record).await?;
+        let mut link = self.links.reach(lead, &record).await?;
         let timeout_ms = self.context.settings().step_timeout_ms;
         examination::mend(&mut link, &finding.statement, timeout_ms).await?;
         let left = found(self.findings(&wanted).await);

@@ -176,7 +176,8 @@ impl SubscriptionCommands {
 
     /// These keys are none of the farm's records, which are not read anew.
     async fn write(&self, transaction: Transaction) -> Result<Outcome, CommandError> {
-        let transaction = self.context.leadership.by_right(transaction)?;
+        let leadership = &self.context.leadership;
+        let transaction = leadership.fenced(&leadership.must_lead()?, transaction)?;
         Ok(self.context.store().commit(transaction).await?)
     }
 

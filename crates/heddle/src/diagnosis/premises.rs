@@ -17,10 +17,10 @@ use rustix::process::{Resource, getrlimit};
 use session::ClientTls;
 
 use crate::configuration::Configuration;
+use crate::doors::tls::Files;
 use crate::host::machine;
 use crate::settings::{Applies, Settings, TABLE};
 use crate::store::crosses_in_clear;
-use crate::doors::tls::Files;
 
 /// This process, with what its settings said at its start.
 pub struct ThisRouter {
