@@ -17,6 +17,7 @@ use mysql_wire::binlog::{Events, acknowledgements};
 use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::Expect;
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::client::stall::{Progress, Wait};
@@ -91,7 +92,7 @@ impl Session {
             let job = Job::Frame(Expect::Single);
             moved = variables::user_variables::move_variables(
                 &self.handle,
-                &self.client,
+                &self.client.request,
                 &mut self.variables,
                 &self.prepared,
                 connection,
@@ -103,16 +104,18 @@ impl Session {
         let mut over = Over::ServerGone;
         let mut sequence = Some(1);
         if moved.is_ok() {
-            let (frame, range) = self.client.lend();
+            let (frame, range) = self.client.request.lend();
             let (sent, frame) = connection.send(frame, range).await;
-            self.client.restore(frame);
-            if sent.is_ok() {
+            self.client.request.restore(frame);
+            let mut ahead = Vec::new();
+            self.client.request.take_rest(&mut ahead);
+            if sent.is_ok()
+                && let Some(client) = self.client.duplex()
+            {
                 self.handle.streams.set(true);
                 let progress = self.handle.progress.clone();
-                let mut ahead = Vec::new();
-                self.client.take_rest(&mut ahead);
                 let stream = Stream {
-                    client: self.client.duplex(),
+                    client,
                     server: connection.duplex(),
                     progress: &progress,
                     ahead: RefCell::new(ahead),
@@ -120,10 +123,10 @@ impl Session {
                 };
                 over = stream.run(self.core.take_buffer()).await;
                 sequence = stream.sequence.get();
-                let ahead = stream.ahead.into_inner();
-                self.client.give_rest(&ahead);
+                ahead = stream.ahead.into_inner();
                 self.handle.streams.set(false);
             }
+            self.client.request.give_rest(&ahead);
         }
         self.handle.running.set(None);
         self.end_of_stream(held, over, sequence).await

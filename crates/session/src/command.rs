@@ -19,6 +19,7 @@ use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
 use crate::client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::home::HOME;
 use crate::connections::parked::Parked;
@@ -178,7 +179,7 @@ impl Session {
     /// on MariaDB the client stays who it was, with nothing set, in its database, and with the character
     /// sets of the server.
     pub(crate) async fn change_user(&mut self) -> Result<(), End> {
-        let payload = self.client.payload()[1..].to_vec();
+        let payload = self.client.request.payload()[1..].to_vec();
         let Ok(change) = ChangeUser::decode(&payload, self.client.capabilities) else {
             let details = "COM_CHANGE_USER";
             return Err(self.client.refuse(&error::MALFORMED_PACKET, &[details]).await);
@@ -319,7 +320,7 @@ impl Session {
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
     pub(crate) async fn set_option(&mut self) -> Result<(), End> {
-        let allowed = match self.client.payload() {
+        let allowed = match self.client.request.payload() {
             [_, 0, 0, ..] => true,
             [_, 1, 0, ..] => false,
             _ => return self.client.error(&error::UNKNOWN_COMMAND, &[]).await,

@@ -13,7 +13,9 @@ use mysql_wire::status::Status;
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::parked::Parked;
 use crate::consistency::promises::Promises;
@@ -47,7 +49,7 @@ pub(crate) fn is_free(status: Status) -> bool {
 }
 
 /// Answers a command of a session that is ended from outside.
-pub(crate) async fn last_word(core: &Core, client: &mut Client) -> End {
+pub(crate) async fn last_word(core: &Core, client: &mut impl ReplySink) -> End {
     let draining = core.is_draining();
     let error = if draining {
         error::SHUTTING_DOWN

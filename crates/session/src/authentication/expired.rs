@@ -10,6 +10,7 @@ use backend::Lease;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
@@ -25,10 +26,12 @@ impl Session {
     pub(crate) async fn in_sandbox(&mut self, command: Command) -> Result<(), End> {
         match command {
             Command::Query => {
-                if query::has_attributes(&self.client) && self.client.take_attributes().is_err() {
+                if query::has_attributes(&self.client)
+                    && self.client.request.take_attributes().is_err()
+                {
                     return query::malformed_attributes(&mut self.client).await;
                 }
-                let shape = query::query_shape(&self.core, &self.client, &self.variables);
+                let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
                 self.run_command(shape, Job::Frame(Expect::Results)).await
             }
             Command::Quit => Err(End::Quit),

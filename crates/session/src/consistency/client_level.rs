@@ -57,14 +57,14 @@ impl Session {
     /// No replica is known to have the required GTID: what of it this read needs, where that is known to be less.
     pub(crate) fn need_of(&self, shape: &Shape, job: Job) -> Option<Position> {
         match job {
-            Job::Frame(Expect::Results) if self.client.is_split() => None,
+            Job::Frame(Expect::Results) if self.client.request.is_split() => None,
             Job::Frame(Expect::Results) | Job::Execute(_) => need_of_text(
                 &self.core,
                 &self.variables,
                 &self.connections,
                 &self.promises,
                 shape,
-                user_variables::text(&self.client, &self.prepared, job),
+                user_variables::text(&self.client.request, &self.prepared, job),
             ),
             Job::Frame(_) | Job::Prepare(_) => None,
         }

@@ -7,6 +7,7 @@ use farm::dist_txn::{Atomic, Branch, Place};
 use farm::{Engine, Group, GroupKind, error};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
+use mysql_wire::reply::ErrPacket;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
@@ -14,10 +15,11 @@ use super::snapshot::REPEATABLE;
 use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::home::group_of;
@@ -122,7 +124,7 @@ impl Session {
         let calls = shape.class == Class::Call && self.transaction.is_dist_txn();
         let harmless = calls
             && Box::pin(routine::calls_no_end(
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &mut self.connections,
                 &self.prepared,
@@ -163,7 +165,12 @@ impl Session {
                     message,
                 }) => {
                     let client = &mut self.client;
-                    client.server_error(number, sqlstate, &message).await?;
+                    let refusal = ErrPacket {
+                        number,
+                        sqlstate,
+                        message: &message,
+                    };
+                    client.answer_error(&refusal).await?;
                     return Ok(false);
                 }
                 // The statement finds out.
@@ -544,7 +551,7 @@ impl Session {
 /// The group that was to decide has lost its part: the whole transaction is over.
 async fn lose_coordinator(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     connections: &mut GroupConnections,
     transaction: &mut Transaction,
     why: &ConnectionError,

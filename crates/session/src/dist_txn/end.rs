@@ -17,8 +17,9 @@ use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
 use super::xa::Own;
 use super::{DistTxn, Part};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
@@ -398,7 +399,7 @@ fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut Group
 /// The client does not know that its transaction is undone: it hears so now. False: it is not, or
 /// the statement says ROLLBACK.
 pub(crate) async fn tell_undone(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &mut SessionVariables,
     transaction: &mut Transaction,
     shape: &Shape,

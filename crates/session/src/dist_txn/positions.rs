@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use farm::{Engine, error};
 use sqltext::Verb;
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::dist_txn::held;
@@ -71,7 +72,7 @@ impl Session {
         {
             return Ok(false);
         }
-        let text = user_variables::text(&self.client, &self.prepared, job);
+        let text = user_variables::text(&self.client.request, &self.prepared, job);
         let begins = text.get(..ASKED.len());
         if !begins.is_some_and(|begins| begins.eq_ignore_ascii_case(ASKED)) {
             return Ok(false);

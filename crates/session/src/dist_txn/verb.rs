@@ -6,9 +6,10 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use super::{Begun, DistTxn, Part};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
@@ -88,8 +89,8 @@ impl Session {
             );
             return Ok(false);
         }
-        let frame =
-            Request::query(user_variables::text(&self.client, &self.prepared, job)).into_frame();
+        let frame = Request::query(user_variables::text(&self.client.request, &self.prepared, job))
+            .into_frame();
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = Begun {
             shape: *shape,
@@ -152,7 +153,7 @@ impl Session {
         let text = self.text_of(job);
         let text = text
             .as_deref()
-            .unwrap_or_else(|| user_variables::text(&self.client, &self.prepared, job));
+            .unwrap_or_else(|| user_variables::text(&self.client.request, &self.prepared, job));
         let refused = match switched(text, "autocommit", &self.variables.mode) {
             None | Some(Some(false)) => return Ok(true),
             Some(Some(true)) => self.finish(true).await.error(),
@@ -171,7 +172,7 @@ impl Session {
 /// Answers UNLOCK TABLES where no table is locked: it leaves the open transaction as it is. False:
 /// it is something else.
 pub(crate) async fn unlock_nothing(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &mut SessionVariables,
     connections: &GroupConnections,
     transaction: &Transaction,
@@ -272,7 +273,7 @@ pub(crate) fn may_commit_by_set(
 
 /// Answers the current statement with OK.
 pub(super) async fn say_done(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &mut SessionVariables,
     transaction: &Transaction,
     run: &mut StatementRun,

@@ -21,6 +21,7 @@ use sqltext::{Facts, Xa, XaName, XaWay};
 use super::DistTxn;
 use super::end::{Outcome, UNDONE};
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
@@ -80,7 +81,7 @@ impl Session {
         if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
             return Ok(false);
         }
-        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
         let Some(xa) = sqltext::xa(&text, &self.variables.mode).filter(|_| several) else {
             return Ok(false);
         };

@@ -16,6 +16,7 @@ use sqltext::{Class, Facts};
 use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{is_tended, says_read_only};
 use crate::consistency::client_level;
@@ -75,7 +76,7 @@ impl Session {
         if self.run.measured.is_none() {
             let digest = user_variables::digest(
                 &self.core,
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &self.prepared,
                 &run.shape,
@@ -109,7 +110,8 @@ impl Session {
         if defaults::may_set_globals(&run.shape) {
             let (client, own, prepared) = (&self.client, &self.variables, &self.prepared);
             let (shape, job) = (&run.shape, run.job);
-            let asked = defaults::ask_globals(client, own, prepared, connection, shape, job);
+            let asked =
+                defaults::ask_globals(&client.request, own, prepared, connection, shape, job);
             run.globals = Box::pin(asked).await;
         }
         let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
@@ -127,23 +129,23 @@ impl Session {
             }
             Err(_) => return Ok(Answer::UNSENT),
         };
-        if own.is_none() && self.client.has_more() {
+        if own.is_none() && self.client.request.has_more() {
             run.pipeline = Box::pin(self.couple(connection, run, read_only)).await;
             self.handle.in_pipeline.set(!run.pipeline.commands.is_empty());
         }
         count(&self.core.counters.statements);
-        let sent = match own
-            .or_else(|| tagging::tagged(&self.core, &self.client, &self.promises, connection, run))
-        {
+        let sent = match own.or_else(|| {
+            tagging::tagged(&self.core, &self.client.request, &self.promises, connection, run)
+        }) {
             Some(bytes) => {
                 let range = 0..bytes.len();
                 connection.send(bytes, range).await.0
             }
             None => {
-                let (frame, range) = self.client.lend();
+                let (frame, range) = self.client.request.lend();
                 let end = range.end + run.pipeline.bytes;
                 let (sent, frame) = connection.send(frame, range.start..end).await;
-                self.client.restore(frame);
+                self.client.request.restore(frame);
                 sent
             }
         };
@@ -224,7 +226,7 @@ impl Session {
         let nothing = shape.class == Class::Set && outcome.error.is_some();
         if !nothing && assigned::may_assign(shape) {
             let learning = assigned::learn_assigned(
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &self.prepared,
                 connection,
@@ -247,7 +249,7 @@ impl Session {
                 connection.condemn();
             }
         }
-        if insert_id::assigns_insert_id(&self.client, &self.prepared, shape, job) {
+        if insert_id::assigns_insert_id(&self.client.request, &self.prepared, shape, job) {
             let _ =
                 Box::pin(insert_id::learn_insert_id(&self.handle, &mut self.variables, connection))
                     .await;
@@ -265,7 +267,7 @@ impl Session {
     ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
         user_variables::bring_values(
             &self.handle,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &self.prepared,
             connection,
@@ -274,9 +276,10 @@ impl Session {
         )
         .await?;
         let ready = match job {
-            Job::Frame(expect) => {
-                (expect, attributed(&self.core, &self.client, &self.promises, connection, shape))
-            }
+            Job::Frame(expect) => (
+                expect,
+                attributed(&self.core, &self.client.request, &self.promises, connection, shape),
+            ),
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
                 commands::ready_statement(
@@ -288,7 +291,7 @@ impl Session {
                 )
                 .await?;
                 // The byte behind command and id says what cursor the client wants: 0 for none.
-                let expect = match self.client.payload() {
+                let expect = match self.client.request.payload() {
                     [EXECUTE, _, _, _, _, flags, ..] if flags & !PARAMETERS_COUNTED != 0 => {
                         Expect::Cursor
                     }
@@ -515,15 +518,15 @@ pub(crate) fn start_clock(
 /// The current text with its attributes, for a server that takes them.
 fn attributed(
     core: &Core,
-    client: &Client,
+    request: &Request,
     promises: &Promises,
     connection: &Connection,
     shape: &Shape,
 ) -> Option<Vec<u8>> {
     let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
-    (takes && client.payload()[0] == Command::Query as u8).then(|| {
+    (takes && request.payload()[0] == Command::Query as u8).then(|| {
         let comment = tagging::tag_for(core, promises, connection, shape);
-        client.with_attributes(&comment)
+        request.with_attributes(&comment)
     })
 }
 

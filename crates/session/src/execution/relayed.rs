@@ -118,19 +118,8 @@ pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
     use super::*;
-
-    /// The future of a value that nobody has to wait for.
-    fn now<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(value) => value,
-            Poll::Pending => panic!("it waits"),
-        }
-    }
+    use crate::client::sink::buffer::now;
 
     #[test]
     fn what_was_walked_is_forwarded_and_counted_and_the_rest_stays() {

@@ -20,8 +20,9 @@ use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
 use sqltext::{Class, Facts};
 
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
@@ -100,7 +101,7 @@ impl Session {
             && let Err(error) = rewrite_query(
                 &self.core,
                 &self.handle,
-                &mut self.client,
+                &mut self.client.request,
                 &self.variables,
                 rewrite,
                 &mut shape,
@@ -136,11 +137,11 @@ impl Session {
         }
         let text = match job {
             Job::Execute(id) => self.prepared.statement_text(id),
-            _ if self.client.is_split() => {
-                joined = packet::joined(self.client.frame());
+            _ if self.client.request.is_split() => {
+                joined = packet::joined(self.client.request.frame());
                 &joined[1..]
             }
-            _ => &self.client.payload()[1..],
+            _ => &self.client.request.payload()[1..],
         };
         decide(&self.core, &self.user, &self.variables, rules, text, shape)
     }
@@ -183,7 +184,7 @@ impl Session {
         let result = match rewritten {
             None => (text, None),
             Some(new) => {
-                self.client.replace_text(&new);
+                self.client.request.replace_text(&new);
                 *shape = self.core.shape(&new, &self.variables.mode);
                 (self.core.text(&new), Some(text))
             }
@@ -230,19 +231,19 @@ pub(crate) fn decide(
 fn rewrite_query(
     core: &Core,
     handle: &Handle,
-    client: &mut Client,
+    request: &mut Request,
     variables: &SessionVariables,
     rewrite: &Rewrite,
     shape: &mut Shape,
 ) -> Result<(), ClientError> {
-    let text = packet::joined(client.frame());
+    let text = packet::joined(request.frame());
     let Some(text) = rewritten(core, rewrite, &text[1..])? else {
         return Ok(());
     };
-    client.replace_text(&text);
-    *shape = query::query_shape(core, client, variables);
+    request.replace_text(&text);
+    *shape = query::query_shape(core, request, variables);
     if shape.facts.contains(Facts::CONNECTION_ID) {
-        query::identify(core, handle, client, variables, shape);
+        query::identify(core, handle, request, variables, shape);
     }
     Ok(())
 }

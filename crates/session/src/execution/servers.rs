@@ -10,6 +10,7 @@ use routing::Plan;
 use sqltext::{Class, Facts};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::hedge;
 use crate::connections::parked::{Parked, reclaim};

@@ -15,6 +15,7 @@ use mysql_wire::result::{ColumnKind, ValueKind};
 use mysql_wire::statement::PARAMETERS_COUNTED;
 use sqltext::{Facts, Listing};
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::target::nowhere;
 use crate::execution::exec::{Job, Shape};
@@ -55,16 +56,16 @@ impl Session {
     /// False: the client has been told why that is not possible.
     #[cold]
     pub(crate) async fn list_in_query(&mut self, shape: &mut Shape) -> Result<bool, End> {
-        if self.client.is_split() {
+        if self.client.request.is_split() {
             return Ok(true);
         }
-        let text = packet::joined(self.client.frame()).split_off(1);
+        let text = packet::joined(self.client.request.frame()).split_off(1);
         match self.with_clients(&text, shape).await? {
             Listed::AsItWas => Ok(true),
             Listed::Told => Ok(false),
             Listed::Text(listed) => {
                 user_variables::leave_text(&self.core, &self.variables, shape, &text);
-                self.client.replace_text(&listed);
+                self.client.request.replace_text(&listed);
                 Ok(true)
             }
         }
@@ -86,8 +87,8 @@ impl Session {
         };
         user_variables::leave_text(&self.core, &self.variables, &mut shape, &text);
         // A cursor would be fetched from under the other text.
-        let flags = self.client.payload().get(FLAGS_AT).copied().unwrap_or(0);
-        self.client.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
+        let flags = self.client.request.payload().get(FLAGS_AT).copied().unwrap_or(0);
+        self.client.request.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
         let own = self.prepared.exchange_text(id, listed);
         let done = Box::pin(self.run_command(shape, Job::Execute(id))).await;
         if let Some(own) = own {

@@ -5,6 +5,7 @@ use backend::{ConnectionError, PoolError, Table};
 use farm::GlobalRights;
 
 use crate::authentication::login::SessionUser;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
@@ -73,7 +74,7 @@ impl Session {
         if user_variables::variables_differ(&self.handle, &self.variables, connection, shape) {
             moved = variables::user_variables::move_variables(
                 &self.handle,
-                &self.client,
+                &self.client.request,
                 &mut self.variables,
                 &self.prepared,
                 connection,

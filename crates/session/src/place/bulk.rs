@@ -9,8 +9,9 @@ use sqltext::{Slot, Source, Span};
 
 use super::bound;
 use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
@@ -54,7 +55,7 @@ impl Bulk {
 impl Session {
     /// Runs the client's bulk execution to its OK.
     pub(super) async fn run_bulk(&mut self, id: u32) -> Result<(), End> {
-        let bulk = match read_bulk(&self.client, &self.variables, &self.prepared, id) {
+        let bulk = match read_bulk(&self.client.request, &self.variables, &self.prepared, id) {
             Ok(bulk) => bulk,
             Err(why) => return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
         };
@@ -105,7 +106,7 @@ impl Session {
 }
 
 fn read_bulk(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     id: u32,
@@ -113,12 +114,12 @@ fn read_bulk(
     const MALFORMED: &str = "the rows of this execution are not understood";
     let statement = prepared.statements.get(&id).ok_or(MALFORMED)?;
     let joined;
-    let payload = match client.is_split() {
+    let payload = match request.is_split() {
         true => {
-            joined = mysql_wire::packet::joined(client.frame());
+            joined = mysql_wire::packet::joined(request.frame());
             &joined[..]
         }
-        false => client.payload(),
+        false => request.payload(),
     };
     let body = payload.get(1..).ok_or(MALFORMED)?;
     let bulk = BulkExecute::decode(body, statement.params).map_err(|_| MALFORMED)?;

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use planner::{Answer, Changing, KeyPart, Target, To};
 use sqltext::{Insert, Source, Span, edited};
 
-use super::inner::{Heard, Sheet};
 use super::many::{BATCH_ROWS, Step, Stop, Tally};
+use crate::client::heard::{Heard, Sheet};
 use crate::place::run;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;

@@ -11,9 +11,11 @@ use planner::place::Spot;
 use sqltext::{Change, Mode, Span, ticked};
 
 use super::bulk::Bulk;
-use super::inner::{Heard, Sheet};
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::heard::{Heard, Sheet};
 use crate::client::refuse::ServerRefusal;
+use crate::client::sink::ReplySink;
 use crate::dist_txn::{COMMIT, ROLLBACK};
 use crate::execution::exec::Job;
 use crate::per_core::Core;
@@ -110,7 +112,7 @@ impl Session {
                 ok.last_insert_id = tally.insert_id;
                 ok.warnings = tally.warnings;
                 ok.info = info.as_bytes();
-                self.client.ok_with(&ok).await
+                self.client.answer_ok(&ok).await
             }
             Err(Stop::End(end)) => Err(end),
             Err(stop) => {

@@ -38,7 +38,7 @@ use planner::place::{
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -49,7 +49,6 @@ use crate::variables::session_variables::SessionVariables;
 use bound::Bound;
 pub(crate) use explain::Explained;
 pub(crate) use in_text::InText;
-pub use inner::{Heard, Sheet};
 
 /// Statements are read on the cores.
 const _: () = assert!(reactor::STACK_BYTES >= planner::STACK_BYTES);
@@ -121,17 +120,17 @@ impl Session {
                 Some((key, _)) => key.text.bytes(),
                 None => return Where::Stay,
             },
-            Job::Frame(Expect::Results) if is_command(&self.client, Command::Query) => {
-                match self.client.is_split() {
+            Job::Frame(Expect::Results) if is_command(&self.client.request, Command::Query) => {
+                match self.client.request.is_split() {
                     true => {
-                        joined = mysql_wire::packet::joined(self.client.frame());
+                        joined = mysql_wire::packet::joined(self.client.request.frame());
                         &joined[1..]
                     }
-                    false => &self.client.payload()[1..],
+                    false => &self.client.request.payload()[1..],
                 }
             }
-            Job::Frame(_) if is_command(&self.client, Command::InitDb) => {
-                let name = String::from_utf8_lossy(&self.client.payload()[1..]);
+            Job::Frame(_) if is_command(&self.client.request, Command::InitDb) => {
+                let name = String::from_utf8_lossy(&self.client.request.payload()[1..]);
                 return of_database(&name, snapshot, sharding);
             }
             Job::Frame(_) => {
@@ -204,7 +203,7 @@ impl Session {
             return Where::Stay;
         };
         let spot = match job {
-            Job::Execute(id) if is_command(&self.client, Command::StmtBulkExecute) => {
+            Job::Execute(id) if is_command(&self.client.request, Command::StmtBulkExecute) => {
                 match place_of_bulk(&plan, snapshot) {
                     Some(place) => return place,
                     None => return Where::Bulk(id),
@@ -216,7 +215,7 @@ impl Session {
             },
             _ => spot_of_text(
                 &self.core,
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &plan,
                 shape,
@@ -245,10 +244,10 @@ impl Session {
     pub(crate) fn text_of(&self, job: Job) -> Option<Vec<u8>> {
         match job {
             Job::Execute(id) => self.written_out(self.prepared.statement_text(id), job),
-            _ if self.client.is_split() => {
-                Some(mysql_wire::packet::joined(self.client.frame()).split_off(1))
+            _ if self.client.request.is_split() => {
+                Some(mysql_wire::packet::joined(self.client.request.frame()).split_off(1))
             }
-            _ => Some(self.client.payload()[1..].to_vec()),
+            _ => Some(self.client.request.payload()[1..].to_vec()),
         }
     }
 
@@ -256,7 +255,7 @@ impl Session {
     fn bound<'a>(&'a self, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
         let statement = self.prepared.statements.get(&id)?;
         let named = query::has_attributes(&self.client);
-        let execute = bound::execute(self.client.payload(), statement.params, named)?;
+        let execute = bound::execute(self.client.request.payload(), statement.params, named)?;
         Bound::new(execute, statement, text, &self.variables.mode, self.variables.is_utf8())
     }
 
@@ -271,7 +270,7 @@ impl Session {
 
 fn spot_of_text(
     core: &Core,
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     plan: &Plan,
     shape: &Shape,
@@ -282,7 +281,7 @@ fn spot_of_text(
     let read;
     // CONNECTION_ID() was replaced in the text behind the scan.
     let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
-    let spans = match scanned && !client.is_split() {
+    let spans = match scanned && !request.is_split() {
         true => &scan.literals[..],
         false => {
             let slots = sqltext::slots(text, &variables.mode).into_iter();
@@ -435,8 +434,8 @@ impl GroupConnections {
     }
 }
 
-fn is_command(client: &Client, command: Command) -> bool {
-    let byte = client.payload().first().copied();
+fn is_command(request: &Request, command: Command) -> bool {
+    let byte = request.payload().first().copied();
     byte.is_some_and(|byte| Command::try_from(byte).is_ok_and(|it| it == command))
 }
 

@@ -9,6 +9,7 @@ use planner::{Answer, Finish, Unanswered};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use super::Where;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::consistency_hints;
 use crate::dist_txn::verb::unlock_nothing;
@@ -84,7 +85,7 @@ impl Session {
         self.run_here(shape, job).await?;
         Box::pin(lasting::spread(
             &self.core,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &mut self.connections,
             &shape,
@@ -105,8 +106,13 @@ impl Session {
                 return self.run_on_servers(shape, job).await;
             }
         }
-        if recall::may_be_cached(&self.client, &self.connections, &self.promises, &shape, job)
-            && Box::pin(self.answer_from_cache(&shape)).await?
+        if recall::may_be_cached(
+            &self.client.request,
+            &self.connections,
+            &self.promises,
+            &shape,
+            job,
+        ) && Box::pin(self.answer_from_cache(&shape)).await?
         {
             return Ok(());
         }

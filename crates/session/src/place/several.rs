@@ -8,6 +8,7 @@ use planner::place::{Literals, Spot};
 use sqltext::{Facts, Verb};
 
 use super::{Where, group, is_planned};
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
@@ -63,7 +64,7 @@ impl Session {
 
     /// Runs the statements of the client's text one after the other, up to the first that fails.
     pub(super) async fn run_several(&mut self) -> Result<(), End> {
-        let text = packet::joined(self.client.frame()).split_off(1);
+        let text = packet::joined(self.client.request.frame()).split_off(1);
         let statements = sqltext::statements(&text, &self.variables.mode);
         let interrupted = self.client.begin_series();
         let mut done = Ok(());
@@ -89,12 +90,13 @@ impl Session {
     }
 
     async fn run_one(&mut self) -> Result<(), End> {
-        let mut shape: Shape = query::query_shape(&self.core, &self.client, &self.variables);
+        let mut shape: Shape =
+            query::query_shape(&self.core, &self.client.request, &self.variables);
         if shape.facts.contains(Facts::CONNECTION_ID) {
             query::identify(
                 &self.core,
                 &self.handle,
-                &mut self.client,
+                &mut self.client.request,
                 &self.variables,
                 &mut shape,
             );

@@ -17,8 +17,10 @@ use mysql_wire::status::Status;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Class, Dialect, Slot};
 
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::execution::exec::Shape;
 use crate::prepared::prepared_bytes::{Portion, PreparedBytes};
 use crate::prepared::texts::Texts;
@@ -206,8 +208,8 @@ fn statement_key(
 }
 
 /// The statement id of the current command; MariaDB's clients may mean the last one prepared.
-pub(crate) fn named_statement(client: &Client, prepared: &PreparedStatements) -> u32 {
-    let id = client.payload().get(1..5).map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
+pub(crate) fn named_statement(request: &Request, prepared: &PreparedStatements) -> u32 {
+    let id = request.payload().get(1..5).map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
     match u32::from_le_bytes(id) {
         LAST_PREPARED => prepared.last_id,
         id => id,
@@ -216,7 +218,7 @@ pub(crate) fn named_statement(client: &Client, prepared: &PreparedStatements) ->
 
 /// The servers' error names the function that missed the statement: in MySQL it is always one.
 pub(crate) async fn unknown_statement(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     id: u32,
     command: &str,

@@ -24,6 +24,7 @@ use super::scratch_lease::ScratchLease;
 use super::tell::say_where;
 use super::{Scatter, Word};
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::consistency::reads;

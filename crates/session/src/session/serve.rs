@@ -20,8 +20,11 @@ use sqltext::Dialect;
 
 use crate::authentication::expired;
 use crate::authentication::login::{Identity, SessionUser};
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::no_memory;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::client::{Client, ReadError};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
@@ -132,7 +135,7 @@ pub(super) fn handle(
         asked: Default::default(),
         user: RefCell::new(identity.pass.profile().user.clone()),
         pass: RefCell::new(identity.pass.clone()),
-        closer: client.channel().closer(),
+        closer: client.channel().map(Channel::closer),
         progress: client.progress.clone(),
         started: Default::default(),
         running: Default::default(),
@@ -230,7 +233,7 @@ impl Session {
             ok.status |= Status::SESSION_STATE_CHANGED;
         }
         (ok.info, ok.session_state) = (&info, &session_state);
-        self.client.ok_with(&ok).await
+        self.client.answer_ok(&ok).await
     }
 
     /// The loop: one command after the other, until an end.
@@ -260,7 +263,7 @@ impl Session {
                 Ok(())
                     if self.core.is_draining()
                         && self.connections.holds_none()
-                        && is_check(&self.client) =>
+                        && is_check(&self.client.request) =>
                 {
                     return killed(&self.core, &self.handle, &mut self.client, true).await;
                 }
@@ -281,7 +284,7 @@ impl Session {
 
     /// One command. The rare ones are boxed, so that an idle session is small.
     pub(crate) async fn command(&mut self) -> Result<(), End> {
-        let Some(&byte) = self.client.payload().first() else {
+        let Some(&byte) = self.client.request.payload().first() else {
             return Err(self.client.refuse(&error::MALFORMED_PACKET, &["an empty command"]).await);
         };
         self.handle.command.set(byte);
@@ -335,8 +338,8 @@ fn vouch(user: &SessionUser, client: &Client, variables: &SessionVariables) -> V
 }
 
 /// The command is one by which pools ask whether a connection is good.
-fn is_check(client: &Client) -> bool {
-    let command = client.payload().first().copied().map(Command::try_from);
+fn is_check(request: &Request) -> bool {
+    let command = request.payload().first().copied().map(Command::try_from);
     matches!(command, Some(Ok(Command::Ping | Command::ResetConnection | Command::ChangeUser)))
 }
 

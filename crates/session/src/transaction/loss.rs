@@ -13,8 +13,10 @@ use farm::ServerId;
 use routing::Refusal;
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
@@ -60,7 +62,7 @@ impl Session {
         }
         let harmless = || {
             let mut commands = run.pipeline.commands.iter();
-            may_run_twice(&self.client, &self.prepared, &run.shape, run.job)
+            may_run_twice(&self.client.request, &self.prepared, &run.shape, run.job)
                 && commands.all(|command| command.shape.class == Class::Read)
         };
         let may = match tried.plan.read_only {
@@ -303,16 +305,21 @@ fn lose_what_stood(
 /// True for a statement outside transactions that may run twice. Of queries only those that call
 /// nothing unknown, for on a primary a function may write; a view over such a function is not
 /// seen through.
-fn may_run_twice(client: &Client, prepared: &PreparedStatements, shape: &Shape, job: Job) -> bool {
+fn may_run_twice(
+    request: &Request,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> bool {
     if matches!(job, Job::Prepare(_)) {
         return true;
     }
-    if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || client.is_split() {
+    if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || request.is_split() {
         return false;
     }
     match (shape.class, shape.verb) {
         (Class::Read | Class::Show | Class::Set, _) => {
-            calls_only_quiet(user_variables::text(client, prepared, job))
+            calls_only_quiet(user_variables::text(request, prepared, job))
         }
         (Class::Use | Class::Empty, _) => true,
         (Class::Transaction, verb) => matches!(

@@ -351,14 +351,14 @@ fn command_to_keep(
         (shape.facts.contains(Facts::USER_VARIABLE), "it uses user variables"),
         (!pins.is_empty(), "its connection held more than the transaction"),
         (matches!(shape.verb, Verb::Commit { .. }), "it began with COMMIT AND CHAIN"),
-        (client.is_split(), "it has a command of more than 16 MB"),
+        (client.request.is_split(), "it has a command of more than 16 MB"),
     ];
     if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
         return Err(why);
     }
     match job {
         Job::Execute(id) => {
-            let payload = client.payload();
+            let payload = client.request.payload();
             let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
             let (_, payload) = prepared_packets::execution(client, prepared, id)
                 .filter(|_| !cursor)
@@ -367,7 +367,7 @@ fn command_to_keep(
             packet::write(&mut frame, &mut 0, &payload);
             Ok(frame.into())
         }
-        _ => Ok(client.frame().into()),
+        _ => Ok(client.request.frame().into()),
     }
 }
 

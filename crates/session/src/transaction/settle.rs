@@ -132,10 +132,10 @@ impl Session {
             statistics::note_autocommit(&self.core, &self.variables, status);
             self.variables.status = status;
         }
-        accounts::note_accounts(&self.core, &mut self.user, &self.client, shape, failed);
+        accounts::note_accounts(&self.core, &mut self.user, &self.client.request, shape, failed);
         self.transaction.note_failure(outcome.error);
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        answers::note_diagnostics(&self.client, &mut self.variables, shape, outcome);
+        answers::note_diagnostics(&self.client.request, &mut self.variables, shape, outcome);
         if let Some(mut residue) = changes.residue {
             self.variables.diagnostics.learn(&mut residue);
         }

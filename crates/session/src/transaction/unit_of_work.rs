@@ -11,8 +11,9 @@ use farm::{Snapshot, error};
 use mysql_wire::status::Status;
 use sqltext::{Class, Verb};
 
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Hold, Wake};
 use crate::connections::pin::Pins;
@@ -191,7 +192,11 @@ pub(crate) fn is_fixed(core: &Core, groups: &[Arc<str>]) -> Option<String> {
 }
 
 /// The move did not come to an end in time.
-async fn give_up_move(core: &Core, handle: &Handle, client: &mut Client) -> Result<(), End> {
+async fn give_up_move(
+    core: &Core,
+    handle: &Handle,
+    client: &mut impl ReplySink,
+) -> Result<(), End> {
     handle.started.set(None);
     count(&core.counters.statements_held_in_vain);
     let snapshot = core.snapshot();

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use backend::{Connection, ConnectionError, Placed, VARIABLE_BYTES_MAX, Value, text_expression};
 use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
@@ -37,7 +37,7 @@ impl Session {
         job: Job,
         failed: bool,
     ) -> bool {
-        let text = text(&self.client, &self.prepared, job);
+        let text = text(&self.client.request, &self.prepared, job);
         let named = sqltext::user_variables(text, &self.variables.mode);
         let assigned = || named.list.iter().filter(|variable| variable.assigned);
         let literals = match failed {
@@ -71,7 +71,7 @@ impl Session {
 /// Brings to the connection the values that the statement may ask for.
 pub(crate) async fn bring_values(
     handle: &Handle,
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     prepared: &PreparedStatements,
     connection: &mut Connection,
@@ -79,7 +79,7 @@ pub(crate) async fn bring_values(
     job: Job,
 ) -> Result<(), ConnectionError> {
     if variables_differ(handle, variables, connection, shape) {
-        Box::pin(move_variables(handle, client, variables, prepared, connection, shape, job))
+        Box::pin(move_variables(handle, request, variables, prepared, connection, shape, job))
             .await?;
     }
     if insert_id::needs_insert_id(shape) {
@@ -91,7 +91,7 @@ pub(crate) async fn bring_values(
 /// Makes the connection's variables those of the session.
 pub(crate) async fn move_variables(
     handle: &Handle,
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     prepared: &PreparedStatements,
     connection: &mut Connection,
@@ -99,7 +99,7 @@ pub(crate) async fn move_variables(
     job: Job,
 ) -> Result<(), ConnectionError> {
     let named = match shape.facts.contains(Facts::USER_VARIABLE) {
-        true => sqltext::user_variables(text(client, prepared, job), &variables.mode),
+        true => sqltext::user_variables(text(request, prepared, job), &variables.mode),
         false => UserVariables::default(),
     };
     let id = handle.id;
@@ -137,23 +137,27 @@ pub(crate) async fn move_variables(
 /// The name of a statement's shape; `None` where there is no text, or a huge one.
 pub(crate) fn digest(
     core: &Core,
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     shape: &Shape,
     job: Job,
 ) -> Option<Digest> {
-    let whole = matches!(job, Job::Execute(_)) || !client.is_split();
-    let text = text(client, prepared, job);
+    let whole = matches!(job, Job::Execute(_)) || !request.is_split();
+    let text = text(request, prepared, job);
     let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
     shown.then(|| core.digests.of(shape.hash, text, &variables.mode))
 }
 
 /// The text that a job runs.
-pub(crate) fn text<'a>(client: &'a Client, prepared: &'a PreparedStatements, job: Job) -> &'a [u8] {
+pub(crate) fn text<'a>(
+    request: &'a Request,
+    prepared: &'a PreparedStatements,
+    job: Job,
+) -> &'a [u8] {
     match job {
         Job::Execute(id) => prepared.statement_text(id),
-        _ => client.payload().get(1..).unwrap_or_default(),
+        _ => request.payload().get(1..).unwrap_or_default(),
     }
 }
 

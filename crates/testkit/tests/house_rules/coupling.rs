@@ -32,7 +32,6 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "session::Handle", 29),
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
-    ("methods", "session::Client", 66),
     ("methods", "session::Core", 92),
     ("methods", "session::Session", 263),
     ("files", "session::Core", 23),

@@ -24,9 +24,9 @@ impl Session {
         failed: bool,
     ) -> Pins {
         let made = Pins::of(shape.class, shape.verb, shape.facts) & FOLLOWED;
-        let text = user_variables::text(&self.client, &self.prepared, job);
+        let text = user_variables::text(&self.client.request, &self.prepared, job);
         let several = shape.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND);
-        let tie = match several || self.client.is_split() {
+        let tie = match several || self.client.request.is_split() {
             true => None,
             false => sqltext::tie(text, &self.variables.mode),
         };

@@ -85,14 +85,15 @@ impl Session {
             })
         });
         let last = self.connections.current.last_server.and_then(|id| farm.server(id));
-        let text =
-            hook.sends_text.then(|| lossy(user_variables::text(&self.client, &self.prepared, job)));
+        let text = hook
+            .sends_text
+            .then(|| lossy(user_variables::text(&self.client.request, &self.prepared, job)));
         json!({
             "user": lossy(self.user.name()),
             "client": self.user.peer.ip().to_canonical().to_string(),
             "database": self.variables.state.database().map(lossy),
             "text": text,
-            "digest": user_variables::digest(&self.core, &self.client, &self.variables, &self.prepared, shape, job).map(|digest| digest.to_string()),
+            "digest": user_variables::digest(&self.core, &self.client.request, &self.variables, &self.prepared, shape, job).map(|digest| digest.to_string()),
             "class": format!("{:?}", shape.class).to_lowercase(),
             "servers": candidates.collect::<Vec<_>>(),
             "last_used": last.map(|server| &*server.name),

@@ -30,7 +30,7 @@ impl Session {
         let what = match job {
             Job::Execute(id) => prepared_packets::execution(&self.client, &self.prepared, id)
                 .map(|(key, payload)| What::Execute(key, payload)),
-            _ => Some(What::Text(packet::joined(self.client.frame()).split_off(1))),
+            _ => Some(What::Text(packet::joined(self.client.request.frame()).split_off(1))),
         };
         let Some(what) = what.filter(|_| plain) else {
             count(&self.core.counters.mirrors_skipped);

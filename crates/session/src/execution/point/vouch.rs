@@ -78,7 +78,10 @@ impl Session {
             && self.transaction.dist_txn.is_none()
             && is_free(self.variables.status);
         let alone = alone && plain;
-        if shape.class != Class::Read || !alone || self.client.is_split() || self.client.has_more()
+        if shape.class != Class::Read
+            || !alone
+            || self.client.request.is_split()
+            || self.client.request.has_more()
         {
             return None;
         }
@@ -88,7 +91,7 @@ impl Session {
         }
         let text = match job {
             Job::Execute(id) => self.prepared.statement_text(id),
-            _ => &self.client.payload()[1..],
+            _ => &self.client.request.payload()[1..],
         };
         let point = sqltext::point(text, &self.variables.mode)?;
         let database = point.database.as_deref().or_else(|| self.variables.state.database())?;
@@ -138,7 +141,7 @@ fn bound_key(
     form: KeyForm,
 ) -> Option<(Box<[u8]>, Key)> {
     let statement = prepared.statements.get(&id)?;
-    let (command, body) = client.payload().split_first()?;
+    let (command, body) = client.request.payload().split_first()?;
     let as_prepared = backend::SessionState::same(&statement.state, &variables.state);
     let tied = statement.long_data || statement.cursor || statement.asked.is_some();
     if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
