@@ -2,6 +2,7 @@
 //!
 //! Must not know: what is done with a command; a session's life is in [`serve`].
 
+pub(crate) mod context;
 pub(crate) mod hold_note;
 pub(crate) mod serve;
 

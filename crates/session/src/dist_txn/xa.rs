@@ -280,7 +280,15 @@ impl Session {
             parts,
             dist_txn.own.as_deref(),
         );
-        let drive = self.drive_of(dist_txn.id, sides, dist_txn.own.as_deref(), None);
+        let drive = end::drive_of(
+            &self.context(),
+            &self.handle,
+            &self.promises,
+            dist_txn.id,
+            sides,
+            dist_txn.own.as_deref(),
+            None,
+        );
         let ended = Box::pin(drive.run(Event::Hold)).await;
         if ended.reply == Reply::Held {
             for (side, tied) in ended.sides.into_iter().zip(pins) {
@@ -374,7 +382,15 @@ impl Session {
         for side in &mut sides {
             side.prepared = true;
         }
-        let drive = self.drive_of(dist_txn.id, sides, dist_txn.own.as_deref(), machine);
+        let drive = end::drive_of(
+            &self.context(),
+            &self.handle,
+            &self.promises,
+            dist_txn.id,
+            sides,
+            dist_txn.own.as_deref(),
+            machine,
+        );
         let event = match verdict {
             Verdict::Commit => Event::Commit,
             Verdict::Abort => Event::Rollback,

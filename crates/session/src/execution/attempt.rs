@@ -32,6 +32,7 @@ use crate::execution::{relayed, rules};
 use crate::per_core::{Core, Handle};
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::commands;
+use crate::session::context::StatementContext;
 use crate::session::{self, Session, is_free};
 use crate::transaction::replay;
 use crate::transaction::resume::Tally;
@@ -325,7 +326,7 @@ impl Session {
         read_only: bool,
         pipe: &mut Pipe,
     ) -> Result<Answer, End> {
-        let mut relay = self.relay_of(connection, &run.shape, expect);
+        let mut relay = relay_of(&self.context(), connection, &run.shape, expect);
         let mut changes = Changes::default();
         let counted = self.connections.may_resume(run, pipe);
         let mut tally = run.resume.map(Tally::after);
@@ -388,23 +389,6 @@ impl Session {
         }
     }
 
-    /// What turns the server's reply into the client's.
-    fn relay_of(&self, connection: &Connection, shape: &Shape, expect: Expect) -> Relay {
-        // Before the client can hear of it.
-        if shape.writes && !connection.tells_gtids {
-            client_level::tell_client_unlogged(&self.core, &self.connections, &self.transaction);
-        }
-        let server = connection.capabilities;
-        Relay::new(
-            expect,
-            self.client.capabilities,
-            server,
-            session::status_now(&self.variables, &self.transaction),
-        )
-        .showing(self.variables.shown(connection, shape))
-        .of_several(shape.has_several_results())
-    }
-
     /// How the attempt ended when this error, whose packet comes next, says nothing about the command
     /// itself.
     async fn refused(
@@ -417,46 +401,69 @@ impl Session {
     ) -> Option<Answer> {
         match relayed::ends(&self.handle, connection, run, outcome.error?).await {
             true => Some(Answer::LOST),
-            false => self.refusal(run, outcome, read_only, pipe),
+            false => refusal(&self.context(), &self.handle, run, outcome, read_only, pipe),
         }
     }
+}
 
-    /// The same of an error behind which the connection goes on.
-    fn refusal(
-        &self,
-        run: &Run,
-        outcome: &Outcome,
-        read_only: bool,
-        pipe: &Pipe,
-    ) -> Option<Answer> {
-        if let Some(refusal) = waits::waited_across(&self.core, &self.transaction, run, outcome) {
-            return Some(Answer::Refused(refusal));
-        }
-        let refusal = run.refusal(outcome, read_only);
-        let refusal = refusal.or_else(|| {
-            refusal_in_transaction(
-                &self.core,
-                &self.handle,
-                &self.client,
-                &self.variables,
-                &self.connections,
-                outcome,
-                pipe,
-            )
-        });
-        refusal.or_else(|| {
-            let alone = run.alone && is_free(self.variables.status);
-            let plain = run.pipeline.commands.is_empty() && !run.shape.has_several_results();
-            let error = (alone && plain && !read_only)
-                .then(|| read_only_error(&self.client, outcome, pipe));
-            let error = error.flatten()?;
-            Some(Answer::ReadOnly(ServerRefusal {
-                number: error.number,
-                sqlstate: error.sqlstate,
-                message: error.message.to_vec(),
-            }))
-        })
+/// The same of an error behind which the connection goes on.
+fn refusal(
+    context: &StatementContext<'_>,
+    handle: &Handle,
+    run: &Run,
+    outcome: &Outcome,
+    read_only: bool,
+    pipe: &Pipe,
+) -> Option<Answer> {
+    if let Some(refusal) = waits::waited_across(context.core, context.transaction, run, outcome) {
+        return Some(Answer::Refused(refusal));
     }
+    let refusal = run.refusal(outcome, read_only);
+    let refusal = refusal.or_else(|| {
+        refusal_in_transaction(
+            context.core,
+            handle,
+            context.client,
+            context.variables,
+            context.connections,
+            outcome,
+            pipe,
+        )
+    });
+    refusal.or_else(|| {
+        let alone = run.alone && is_free(context.variables.status);
+        let plain = run.pipeline.commands.is_empty() && !run.shape.has_several_results();
+        let error =
+            (alone && plain && !read_only).then(|| read_only_error(context.client, outcome, pipe));
+        let error = error.flatten()?;
+        Some(Answer::ReadOnly(ServerRefusal {
+            number: error.number,
+            sqlstate: error.sqlstate,
+            message: error.message.to_vec(),
+        }))
+    })
+}
+
+/// What turns the server's reply into the client's.
+fn relay_of(
+    context: &StatementContext<'_>,
+    connection: &Connection,
+    shape: &Shape,
+    expect: Expect,
+) -> Relay {
+    // Before the client can hear of it.
+    if shape.writes && !connection.tells_gtids {
+        client_level::tell_client_unlogged(context.core, context.connections, context.transaction);
+    }
+    let server = connection.capabilities;
+    Relay::new(
+        expect,
+        context.client.capabilities,
+        server,
+        session::status_now(context.variables, context.transaction),
+    )
+    .showing(context.variables.shown(connection, shape))
+    .of_several(shape.has_several_results())
 }
 
 /// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any

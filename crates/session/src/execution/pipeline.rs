@@ -28,8 +28,10 @@ use crate::dist_txn::held;
 use crate::execution::attempt;
 use crate::execution::exec::{Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape};
 use crate::execution::pipe::Pipe;
+use crate::execution::rules;
 use crate::execution::{measure, relayed, servers_tried};
 use crate::per_core::{Core, Handle};
+use crate::place;
 use crate::place::Where;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
@@ -168,11 +170,11 @@ impl Session {
         };
         if !rides(&self.client.request, &self.variables, &self.prepared, &shape, job, replica)
             || is_carried_out_here(&self.core, &self.transaction, &shape)
-            || self.is_ruled(&shape, job)
+            || rules::is_ruled(&self.context(), &shape, job)
         {
             return None;
         }
-        let place = self.place(&shape, job);
+        let place = place::place(&self.context(), &self.run, &shape, job);
         let open = self.transaction.dist_txn.is_some();
         if !stays(&self.core, &self.handle, &self.connections, &place, &shape, open) {
             return None;

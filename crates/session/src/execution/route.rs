@@ -33,7 +33,10 @@ impl Session {
         let routed = self.route_once(shape, avoid)?;
         let (plan, _) = &routed;
         let late = plan.wait || plan.reason == Reason::TooOld;
-        match job.filter(|_| late).and_then(|job| self.need_of(shape, job)) {
+        match job
+            .filter(|_| late)
+            .and_then(|job| client_level::need_of(&self.context(), &self.promises, shape, job))
+        {
             Some(need) => self.route_for(shape, avoid, need),
             None => Ok(routed),
         }

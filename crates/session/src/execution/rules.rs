@@ -26,11 +26,14 @@ use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::hook::ask;
 use crate::execution::measure;
+use crate::execution::mirror::copies;
 use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::{Core, Handle};
 use crate::query;
+use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
 
@@ -55,7 +58,7 @@ impl Session {
 
     async fn run_ruled(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let rules = self.core.shared.rules.load();
-        let Some(decision) = self.decision(&rules, &shape, job) else {
+        let Some(decision) = decision(&self.context(), &rules, &shape, job) else {
             return self.run_free(shape, job).await;
         };
         rules.count(&decision);
@@ -82,7 +85,8 @@ impl Session {
             }
         }
         if let Some(hook) = actions.hook.take().filter(|_| actions.refuse.is_none()) {
-            let verdict = self.ask_hook(rules, &hook, &shape, job).await;
+            let verdict =
+                ask::ask_hook(&self.context(), &self.handle, rules, &hook, &shape, job).await;
             match verdict {
                 Ok(verdict) => by_hook = verdict.overrule(&mut actions),
                 Err(reason) => {
@@ -114,42 +118,13 @@ impl Session {
             && !self.variables.status.contains(Status::IN_TRANS)
             && self.variables.status.contains(Status::AUTOCOMMIT)
         {
-            self.mirror(to, &shape, job);
+            copies::mirror(&self.context(), to, &shape, job);
         }
         self.run.prefer(&actions, &mut shape);
         if let Some(ruled) = &mut self.run.ruled {
             ruled.by_hook = by_hook;
         }
         self.run_free(shape, job).await
-    }
-
-    /// What the rules want done with the command; `None` where none of them is about it.
-    pub(crate) fn decision(&self, rules: &Rules, shape: &Shape, job: Job) -> Option<Decision> {
-        let joined;
-        let asked = match job {
-            Job::Execute(id) => self.prepared.statements.get(&id)?.asked.as_ref(),
-            _ => None,
-        };
-        if let Some(text) = asked {
-            // A rule has changed its text; rules are about the client's own.
-            let shape = self.core.shape(text.bytes(), &self.variables.mode);
-            return decide(&self.core, &self.user, &self.variables, rules, text.bytes(), &shape);
-        }
-        let text = match job {
-            Job::Execute(id) => self.prepared.statement_text(id),
-            _ if self.client.request.is_split() => {
-                joined = packet::joined(self.client.request.frame());
-                &joined[1..]
-            }
-            _ => &self.client.request.payload()[1..],
-        };
-        decide(&self.core, &self.user, &self.variables, rules, text, shape)
-    }
-
-    /// True when a rule is about the command, which therefore must be looked at alone.
-    pub(crate) fn is_ruled(&self, shape: &Shape, job: Job) -> bool {
-        let rules = &self.core.shared.rules;
-        !rules.is_empty() && self.decision(&rules.load(), shape, job).is_some()
     }
 
     /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
@@ -192,6 +167,40 @@ impl Session {
         self.run.prefer(&decision.actions, shape);
         Ok(result)
     }
+}
+
+/// True when a rule is about the command, which therefore must be looked at alone.
+pub(crate) fn is_ruled(context: &StatementContext<'_>, shape: &Shape, job: Job) -> bool {
+    let rules = &context.core.shared.rules;
+    !rules.is_empty() && decision(context, &rules.load(), shape, job).is_some()
+}
+
+/// What the rules want done with the command; `None` where none of them is about it.
+fn decision(
+    context: &StatementContext<'_>,
+    rules: &Rules,
+    shape: &Shape,
+    job: Job,
+) -> Option<Decision> {
+    let joined;
+    let asked = match job {
+        Job::Execute(id) => context.prepared.statements.get(&id)?.asked.as_ref(),
+        _ => None,
+    };
+    if let Some(text) = asked {
+        // A rule has changed its text; rules are about the client's own.
+        let shape = context.core.shape(text.bytes(), &context.variables.mode);
+        return decide(context.core, context.user, context.variables, rules, text.bytes(), &shape);
+    }
+    let text = match job {
+        Job::Execute(id) => context.prepared.statement_text(id),
+        _ if context.client.request.is_split() => {
+            joined = packet::joined(context.client.request.frame());
+            &joined[1..]
+        }
+        _ => &context.client.request.payload()[1..],
+    };
+    decide(context.core, context.user, context.variables, rules, text, shape)
 }
 
 impl StatementRun {

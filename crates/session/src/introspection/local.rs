@@ -26,6 +26,7 @@ use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::Asked;
 use crate::per_core::{Core, Handle};
+use crate::place::explain;
 use crate::place::{Explained, estimate};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -101,7 +102,7 @@ impl Session {
             &mut shape,
         );
         let here = self.connections.group(&self.core.snapshot()).cloned();
-        match self.explain_place(text, &shape) {
+        match explain::explain_place(&self.context(), &self.handle, &self.run, text, &shape) {
             Some(Explained::Rows(mut answer)) => {
                 self.run.ruled = None;
                 Box::pin(estimate::estimate(&self.core, &self.user, &self.variables, &mut answer))

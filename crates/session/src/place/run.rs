@@ -17,6 +17,7 @@ use crate::dist_txn::{end, verb, xa_elsewhere};
 use crate::execution::cache::recall;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::place;
 use crate::place::into;
 use crate::scatter::{Part, Scatter, Wanted, all_servers, sift};
 use crate::session::Session;
@@ -41,7 +42,7 @@ impl Session {
             return Ok(());
         }
         let kept = unit_of_work::begin_unit_of_work(&self.core, &self.handle, &shape, job);
-        let mut place = self.place(&shape, job);
+        let mut place = place::place(&self.context(), &self.run, &shape, job);
         if let Some(snapshot) = kept
             && unit_of_work::is_kept_from(&self.handle, &place, &shape, &snapshot)
         {

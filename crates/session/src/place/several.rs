@@ -18,50 +18,10 @@ use crate::place::{self, names};
 use crate::prepared::statements::PreparedStatements;
 use crate::query;
 use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 
 impl Session {
-    /// Where a text of several statements goes.
-    pub(super) fn place_several(
-        &self,
-        text: &[u8],
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        let flags = self.user.identity.pass.profile().flags;
-        let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
-        if !allowed || !matches!(job, Job::Frame(_)) {
-            // To a server this is one statement, which is wrong.
-            return Where::Stay;
-        }
-        let xa = self.core.shape(text, &self.variables.mode).facts.contains(Facts::XA);
-        if self.transaction.dist_txn.is_some() || xa {
-            return Where::Several;
-        }
-        let mut all = Where::Stay;
-        for span in sqltext::statements(text, &self.variables.mode) {
-            match (
-                place_one(
-                    &self.core,
-                    &self.variables,
-                    &self.connections,
-                    &self.prepared,
-                    span.of(text),
-                    snapshot,
-                    sharding,
-                ),
-                &all,
-            ) {
-                (Where::Stay, _) => {}
-                (first @ Where::Group(_), Where::Stay) => all = first,
-                (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
-                _ => return Where::Several,
-            }
-        }
-        all
-    }
-
     /// Runs the statements of the client's text one after the other, up to the first that fails.
     pub(super) async fn run_several(&mut self) -> Result<(), End> {
         let text = packet::joined(self.client.request.frame()).split_off(1);
@@ -108,6 +68,47 @@ impl Session {
         }
         Box::pin(self.run_query(shape)).await
     }
+}
+
+/// Where a text of several statements goes.
+pub(crate) fn place_several(
+    context: &StatementContext<'_>,
+    text: &[u8],
+    job: Job,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    let flags = context.user.identity.pass.profile().flags;
+    let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
+    if !allowed || !matches!(job, Job::Frame(_)) {
+        // To a server this is one statement, which is wrong.
+        return Where::Stay;
+    }
+    let xa = context.core.shape(text, &context.variables.mode).facts.contains(Facts::XA);
+    if context.transaction.dist_txn.is_some() || xa {
+        return Where::Several;
+    }
+    let mut all = Where::Stay;
+    for span in sqltext::statements(text, &context.variables.mode) {
+        match (
+            place_one(
+                context.core,
+                context.variables,
+                context.connections,
+                context.prepared,
+                span.of(text),
+                snapshot,
+                sharding,
+            ),
+            &all,
+        ) {
+            (Where::Stay, _) => {}
+            (first @ Where::Group(_), Where::Stay) => all = first,
+            (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
+            _ => return Where::Several,
+        }
+    }
+    all
 }
 
 /// Where one of several statements goes.

@@ -30,6 +30,7 @@ use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
 use crate::query::calls_only_quiet;
+use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
 use crate::transaction::resume::Resume;
@@ -49,33 +50,6 @@ pub(crate) enum Remedy {
 }
 
 impl Session {
-    /// What is to be done about this loss.
-    fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
-        let open = self.variables.status.contains(Status::IN_TRANS)
-            && !prepares_parked(&self.core, &self.connections, &self.transaction, run);
-        let alone = run.alone && run.pins.is_empty() && !open;
-        if loss.forwarded && (loss.sent.is_none() || loss.file) {
-            return Remedy::Tell;
-        }
-        if tried.free && tried.plan.read_only {
-            return Remedy::Elsewhere;
-        }
-        let harmless = || {
-            let mut commands = run.pipeline.commands.iter();
-            may_run_twice(&self.client.request, &self.prepared, &run.shape, run.job)
-                && commands.all(|command| command.shape.class == Class::Read)
-        };
-        let may = match tried.plan.read_only {
-            // It was tried elsewhere in vain: servers die together, too.
-            true => reads::reads_move(&self.core) && run.shape.class == Class::Read,
-            false => loss.unsent || harmless(),
-        };
-        match alone && may {
-            true => Remedy::Again,
-            false => Remedy::Tell,
-        }
-    }
-
     /// No server may run the statement: waits for one. True when it is to be tried again; else the
     /// client has been answered.
     pub(crate) async fn hold_refused(
@@ -162,7 +136,7 @@ impl Session {
         // What the client has of an attempt before is not taken back.
         let before = run.resume.filter(|_| !loss.forwarded);
         let loss = before.map_or(loss, |resume| resume.loss);
-        match self.remedy(run, &loss, tried) {
+        match remedy(&self.context(), run, &loss, tried) {
             Remedy::Tell => match Box::pin(self.recover(run, tried, loss)).await? {
                 Recovered::Again => avoid.clear(),
                 Recovered::Answered => return Ok(false),
@@ -278,6 +252,33 @@ impl Session {
             true => Err(End::Gone),
             false => Ok(()),
         }
+    }
+}
+
+/// What is to be done about this loss.
+fn remedy(context: &StatementContext<'_>, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
+    let open = context.variables.status.contains(Status::IN_TRANS)
+        && !prepares_parked(context.core, context.connections, context.transaction, run);
+    let alone = run.alone && run.pins.is_empty() && !open;
+    if loss.forwarded && (loss.sent.is_none() || loss.file) {
+        return Remedy::Tell;
+    }
+    if tried.free && tried.plan.read_only {
+        return Remedy::Elsewhere;
+    }
+    let harmless = || {
+        let mut commands = run.pipeline.commands.iter();
+        may_run_twice(&context.client.request, context.prepared, &run.shape, run.job)
+            && commands.all(|command| command.shape.class == Class::Read)
+    };
+    let may = match tried.plan.read_only {
+        // It was tried elsewhere in vain: servers die together, too.
+        true => reads::reads_move(context.core) && run.shape.class == Class::Read,
+        false => loss.unsent || harmless(),
+    };
+    match alone && may {
+        true => Remedy::Again,
+        false => Remedy::Tell,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::counters::count;
 use crate::execution::exec::{Run, Shape};
 use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
+use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
 use crate::variables::diagnostics::answers;
@@ -144,37 +145,11 @@ impl Session {
         new.set(Pins::VARIABLE, changes.pins);
         new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
-        let after = self.pins_after(shape, pins, outcome, new, ended);
+        let after = pins_after(&self.context(), shape, pins, outcome, new, ended);
         if (pins - after).contains(Pins::NEXT_TRANSACTION) {
             self.variables.next_transaction.clear();
         }
         after
-    }
-
-    fn pins_after(
-        &self,
-        shape: &Shape,
-        before: Pins,
-        outcome: &Outcome,
-        new: Pins,
-        ended: Pins,
-    ) -> Pins {
-        let done = outcome.error.is_none();
-        let mut made = Pins::of(shape.class, shape.verb, shape.facts);
-        if !done && !shape.facts.contains(Facts::MULTIPLE) {
-            made -= Pins::MADE_WHOLE;
-        }
-        let mut pins = (before | new | made) - ended;
-        if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
-            pins -= Pins::LOCK_TABLES;
-        }
-        let ended = !self.variables.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
-        if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
-            pins -= Pins::NEXT_TRANSACTION;
-        }
-        pins.set(Pins::STATEMENT, self.prepared.has_ties());
-        pins.count_new(before, &self.core.counters);
-        pins
     }
 
     /// Keeps the connection for a transaction or a pin, puts it aside for diagnostics, or gives it
@@ -198,6 +173,32 @@ impl Session {
         }
         give_back(&self.handle, lease);
     }
+}
+
+fn pins_after(
+    context: &StatementContext<'_>,
+    shape: &Shape,
+    before: Pins,
+    outcome: &Outcome,
+    new: Pins,
+    ended: Pins,
+) -> Pins {
+    let done = outcome.error.is_none();
+    let mut made = Pins::of(shape.class, shape.verb, shape.facts);
+    if !done && !shape.facts.contains(Facts::MULTIPLE) {
+        made -= Pins::MADE_WHOLE;
+    }
+    let mut pins = (before | new | made) - ended;
+    if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
+        pins -= Pins::LOCK_TABLES;
+    }
+    let ended = !context.variables.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
+    if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
+        pins -= Pins::NEXT_TRANSACTION;
+    }
+    pins.set(Pins::STATEMENT, context.prepared.has_ties());
+    pins.count_new(before, &context.core.counters);
+    pins
 }
 
 /// What follows the end of a transaction by this statement: another one, the end of the session. Both

@@ -21,6 +21,7 @@ use crate::counters::count;
 use crate::execution::attempt;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::place;
 use crate::place::Where;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -95,7 +96,7 @@ impl Session {
             }
             end_unit_of_work(&self.handle, &self.variables, &self.connections, &self.transaction);
             let kept = begin_unit_of_work(&self.core, &self.handle, shape, job);
-            let place = self.place(shape, job);
+            let place = place::place(&self.context(), &self.run, shape, job);
             if !kept.is_some_and(|snapshot| is_kept_from(&self.handle, &place, shape, &snapshot)) {
                 let waited_us = self.core.now_us() - began_us;
                 let held_us = &self.core.counters.statements_held_us;
