@@ -17,6 +17,7 @@ use crate::connections::pin::Pins;
 use crate::connections::renew::renew;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::prepared::cursor;
 use crate::query;
 use crate::session::{self, Session};
 
@@ -40,7 +41,17 @@ impl Session {
             }
             Command::StmtPrepare => self.prepare().await,
             Command::StmtExecute => self.execute().await,
-            Command::StmtClose => self.close_statement().await,
+            Command::StmtClose => {
+                cursor::close_statement(
+                    &self.core,
+                    &self.handle,
+                    &self.client.request,
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.prepared,
+                )
+                .await
+            }
             Command::StmtSendLongData => self.long_data().await,
             _ => {
                 let job = Job::Frame(Expect::Single);

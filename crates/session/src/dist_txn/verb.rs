@@ -338,3 +338,57 @@ fn plain_begin(before: Status, read_only: bool) -> Begun {
         before,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mysql_wire::relay::Expect;
+    use sqltext::Dialect;
+
+    use super::*;
+    use crate::client::sink::buffer::{now, ok};
+    use crate::transaction::state::none;
+    use crate::variables::session_variables::fresh;
+
+    #[test]
+    fn what_heddle_itself_has_done_is_a_statement_of_its_own() {
+        let (mut sink, mut variables) = (Vec::<u8>::new(), fresh(Dialect::MariaDb));
+        variables.status = Status::AUTOCOMMIT | Status::IN_TRANS;
+        let transaction = none();
+        let mut run = StatementRun::default();
+        let shape = Shape::command();
+        let told = say_done(&mut sink, &mut variables, &transaction, &mut run, &shape);
+        now(told).expect("a buffer takes all");
+        assert_eq!(ok(&sink), (0, 0, Status::AUTOCOMMIT | Status::IN_TRANS));
+        assert_eq!(run.number, 1);
+    }
+
+    #[test]
+    fn tables_that_nobody_locked_are_unlocked_within_a_transaction_alone() {
+        let (mut sink, mut variables) = (Vec::<u8>::new(), fresh(Dialect::MariaDb));
+        let mut transaction = none();
+        let (connections, mut run) = (GroupConnections::default(), StatementRun::default());
+        let shape = Shape {
+            verb: Verb::UnlockTables,
+            ..Shape::command()
+        };
+        let job = Job::Frame(Expect::Results);
+        let mut unlock = |transaction: &Transaction, shape: &Shape, sink: &mut Vec<u8>| {
+            let told = unlock_nothing(
+                sink,
+                &mut variables,
+                &connections,
+                transaction,
+                &mut run,
+                shape,
+                job,
+            );
+            now(told).expect("a buffer takes all")
+        };
+        assert!(!unlock(&transaction, &shape, &mut sink), "a server unlocks");
+        transaction.dist_txn = Some(begin_of_own(Status::AUTOCOMMIT).into());
+        assert!(!unlock(&transaction, &Shape::command(), &mut sink), "it is something else");
+        assert!(sink.is_empty());
+        assert!(unlock(&transaction, &shape, &mut sink));
+        ok(&sink);
+    }
+}

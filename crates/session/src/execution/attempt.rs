@@ -1,29 +1,27 @@
 //! One attempt on one connection: make it ready, send, relay the reply as it comes.
 
+mod refusal;
+
 use std::rc::Rc;
 use std::time::Instant;
 
 use backend::{Connection, ConnectionError, Lease};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
-use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::{Expect, Outcome, Relay};
-use mysql_wire::reply::{ErrPacket, SessionChange};
+use mysql_wire::reply::SessionChange;
 use mysql_wire::statement::PARAMETERS_COUNTED;
-use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
-use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
-use crate::connections::hold::{is_tended, says_read_only};
+use crate::connections::ties::note;
 use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
 use crate::consistency::write_tags::tagging;
 use crate::counters::count;
-use crate::dist_txn::waits;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::pipe::Pipe;
 use crate::execution::profile::Step;
@@ -33,25 +31,18 @@ use crate::per_core::{Core, Handle};
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::commands;
 use crate::session::context::StatementContext;
-use crate::session::{self, Session, is_free};
+use crate::session::{self, Session};
 use crate::transaction::replay;
 use crate::transaction::resume::Tally;
 use crate::variables::assigned::{self, try_to_repeat};
 use crate::variables::changes::Changes;
-use crate::variables::session_variables::SessionVariables;
 use crate::variables::{defaults, insert_id, user_variables};
 
 /// The command byte of COM_STMT_EXECUTE.
 const EXECUTE: u8 = Command::StmtExecute as u8;
 
-/// ER_QUERY_INTERRUPTED.
-pub(crate) const QUERY_INTERRUPTED: u16 = 1317;
-
 /// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
 const SMALL_BUFFERS_MAX: usize = 2;
-
-/// The pieces of a long reply. It bounds what a slow client costs.
-pub(crate) const LONG_BUFFER_BYTES: usize = 65_536;
 
 impl Session {
     /// Runs the command of `run` on this connection, and those behind it that may go with it: then
@@ -213,18 +204,23 @@ impl Session {
             }
             _ => {}
         }
+        let failed = outcome.error.is_some();
+        let text = user_variables::text(&self.client.request, &self.prepared, job);
         if shape.facts.contains(Facts::USER_VARIABLE) {
-            let failed = outcome.error.is_some();
-            changes.pins_user_variables = self.note_variables(connection, shape, job, failed);
+            let id = self.handle.id;
+            let noted = self.variables.note_user_variables(id, connection, shape, text, failed);
+            changes.pins_user_variables = noted;
         }
         if self.connections.may_tie(shape) {
-            let failed = outcome.error.is_some();
-            changes.ended = Box::pin(self.note_ties(connection, shape, job, failed)).await;
+            let whole = (!self.client.request.is_split()).then_some(text);
+            let (core, own, connections) = (&self.core, &self.variables, &mut self.connections);
+            let noting = note::note_ties(core, own, connections, connection, shape, whole, failed);
+            changes.ended = Box::pin(noting).await;
         }
         changes.pins |= changes.tracking && !shape.tracking;
         // A SET that failed has assigned nothing, and a question behind it would take its
         // diagnostics away.
-        let nothing = shape.class == Class::Set && outcome.error.is_some();
+        let nothing = shape.class == Class::Set && failed;
         if !nothing && assigned::may_assign(shape) {
             let learning = assigned::learn_assigned(
                 &self.client.request,
@@ -401,47 +397,9 @@ impl Session {
     ) -> Option<Answer> {
         match relayed::ends(&self.handle, connection, run, outcome.error?).await {
             true => Some(Answer::LOST),
-            false => refusal(&self.context(), &self.handle, run, outcome, read_only, pipe),
+            false => refusal::refusal(&self.context(), &self.handle, run, outcome, read_only, pipe),
         }
     }
-}
-
-/// The same of an error behind which the connection goes on.
-fn refusal(
-    context: &StatementContext<'_>,
-    handle: &Handle,
-    run: &Run,
-    outcome: &Outcome,
-    read_only: bool,
-    pipe: &Pipe,
-) -> Option<Answer> {
-    if let Some(refusal) = waits::waited_across(context.core, context.transaction, run, outcome) {
-        return Some(Answer::Refused(refusal));
-    }
-    let refusal = run.refusal(outcome, read_only);
-    let refusal = refusal.or_else(|| {
-        refusal_in_transaction(
-            context.core,
-            handle,
-            context.client,
-            context.variables,
-            context.connections,
-            outcome,
-            pipe,
-        )
-    });
-    refusal.or_else(|| {
-        let alone = run.alone && is_free(context.variables.status);
-        let plain = run.pipeline.commands.is_empty() && !run.shape.has_several_results();
-        let error =
-            (alone && plain && !read_only).then(|| read_only_error(context.client, outcome, pipe));
-        let error = error.flatten()?;
-        Some(Answer::ReadOnly(ServerRefusal {
-            number: error.number,
-            sqlstate: error.sqlstate,
-            message: error.message.to_vec(),
-        }))
-    })
 }
 
 /// What turns the server's reply into the client's.
@@ -464,31 +422,6 @@ fn relay_of(
     )
     .showing(context.variables.shown(connection, shape))
     .of_several(shape.has_several_results())
-}
-
-/// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
-/// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
-fn refusal_in_transaction(
-    core: &Core,
-    handle: &Handle,
-    client: &Client,
-    variables: &SessionVariables,
-    connections: &GroupConnections,
-    outcome: &Outcome,
-    pipe: &Pipe,
-) -> Option<Answer> {
-    if variables.status.contains(Status::IN_TRANS_READONLY) {
-        let error = read_only_error(client, outcome, pipe);
-        return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
-    }
-    let log = connections.current.replay.as_ref()?;
-    if relayed::is_killed(handle)
-        || !is_tended(&core.shared.published.load(), connections.current.group)
-    {
-        return None;
-    }
-    let error = log.may_be_repeated().then(|| read_only_error(client, outcome, pipe));
-    error.flatten().map(|_| Answer::UNSENT)
 }
 
 impl GroupConnections {
@@ -535,18 +468,6 @@ fn attributed(
         let comment = tagging::tag_for(core, promises, connection, shape);
         request.with_attributes(&comment)
     })
-}
-
-/// The error that comes next, if it says that the server is read-only.
-fn read_only_error<'p>(
-    client: &Client,
-    outcome: &Outcome,
-    pipe: &'p Pipe,
-) -> Option<ErrPacket<'p>> {
-    outcome.error?;
-    let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..)?;
-    let error = ErrPacket::decode(packet, client.capabilities).ok()?;
-    says_read_only(error.number, error.message).then_some(error)
 }
 
 /// The server's connection broke within this reply.

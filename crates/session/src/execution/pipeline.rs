@@ -211,7 +211,15 @@ impl Session {
                 (last, _) => return Ok(last),
             };
             self.note_route(connection, run, &outcome, &changes);
-            self.log_statement(run, &outcome);
+            replay::log_statement(
+                &self.core,
+                &self.client,
+                &self.variables,
+                &mut self.connections,
+                &self.prepared,
+                run,
+                &outcome,
+            );
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
             measure::end_in_pipeline(self, pipe.ready);
             self.client.step();

@@ -126,47 +126,49 @@ impl Session {
         }
         self.run_free(shape, job).await
     }
+}
 
-    /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
-    /// where that is another. The error is the client's answer.
-    pub(crate) fn prepare_by_rules(
-        &mut self,
-        text: Rc<Text>,
-        shape: &mut Shape,
-    ) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
-        let rules = self.core.shared.rules.load();
-        let Some(decision) =
-            decide(&self.core, &self.user, &self.variables, &rules, text.bytes(), shape)
-        else {
-            return Ok((text, None));
-        };
-        if let Some(refusal) = &decision.actions.refuse {
-            rules.count(&decision);
-            count(&self.core.counters.statements_refused);
-            return Err(Refusal {
-                error: error::STATEMENT_REFUSED,
-                detail: refusal.to_string(),
-            });
-        }
-        let rewritten = match &decision.actions.rewrite {
-            Some(rewrite) => rewritten(&self.core, rewrite, text.bytes()),
-            None => Ok(None),
-        };
-        let rewritten = rewritten.map_err(|error| Refusal {
-            error,
-            detail: String::new(),
-        })?;
-        let result = match rewritten {
-            None => (text, None),
-            Some(new) => {
-                self.client.request.replace_text(&new);
-                *shape = self.core.shape(&new, &self.variables.mode);
-                (self.core.text(&new), Some(text))
-            }
-        };
-        self.run.prefer(&decision.actions, shape);
-        Ok(result)
+/// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
+/// where that is another. The error is the client's answer.
+pub(crate) fn prepare_by_rules(
+    core: &Core,
+    user: &SessionUser,
+    request: &mut Request,
+    variables: &SessionVariables,
+    run: &mut StatementRun,
+    text: Rc<Text>,
+    shape: &mut Shape,
+) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
+    let rules = core.shared.rules.load();
+    let Some(decision) = decide(core, user, variables, &rules, text.bytes(), shape) else {
+        return Ok((text, None));
+    };
+    if let Some(refusal) = &decision.actions.refuse {
+        rules.count(&decision);
+        count(&core.counters.statements_refused);
+        return Err(Refusal {
+            error: error::STATEMENT_REFUSED,
+            detail: refusal.to_string(),
+        });
     }
+    let rewritten = match &decision.actions.rewrite {
+        Some(rewrite) => rewritten(core, rewrite, text.bytes()),
+        None => Ok(None),
+    };
+    let rewritten = rewritten.map_err(|error| Refusal {
+        error,
+        detail: String::new(),
+    })?;
+    let result = match rewritten {
+        None => (text, None),
+        Some(new) => {
+            request.replace_text(&new);
+            *shape = core.shape(&new, &variables.mode);
+            (core.text(&new), Some(text))
+        }
+    };
+    run.prefer(&decision.actions, shape);
+    Ok(result)
 }
 
 /// True when a rule is about the command, which therefore must be looked at alone.

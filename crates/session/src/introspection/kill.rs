@@ -21,6 +21,7 @@ use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
+use crate::command;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
 use crate::execution::exec::{Job, Shape};
@@ -102,7 +103,14 @@ impl Session {
     /// as that server lists it, and goes there.
     pub(crate) async fn kill_statement(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
         if shape.facts.contains(Facts::SHUTDOWN) {
-            return self.refuse_shutdown().await;
+            return command::refuse_shutdown(
+                &self.core,
+                &self.user,
+                &mut self.client,
+                &self.variables,
+                &mut self.connections,
+            )
+            .await;
         }
         let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
         if shape.facts.contains(Facts::MULTIPLE) {

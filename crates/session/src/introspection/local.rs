@@ -16,6 +16,7 @@ use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::keeping;
+use crate::dist_txn::positions;
 use crate::execution::choice;
 use crate::execution::exec::Shape;
 use crate::execution::profile::{PartProfile, Profile};
@@ -50,7 +51,16 @@ impl Session {
                 .await
             }
             Some("explain") => self.explain(&words).await,
-            Some("snapshot") => self.show_snapshot().await,
+            Some("snapshot") => {
+                positions::show_snapshot(
+                    &self.core,
+                    &mut self.client,
+                    &self.variables,
+                    &mut self.connections,
+                    &self.transaction,
+                )
+                .await
+            }
             Some("profile") => {
                 show_profile(
                     (&self.core, &self.handle),

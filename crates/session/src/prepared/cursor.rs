@@ -10,6 +10,7 @@ use sqltext::{Class, Dialect, Facts};
 
 use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
@@ -108,35 +109,6 @@ impl Session {
         sent
     }
 
-    /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
-    /// but a cursor ends now.
-    pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
-        let id = statements::named_statement(&self.client.request, &self.prepared);
-        let Some(statement) = self.prepared.statements.remove(&id) else {
-            return Ok(());
-        };
-        self.prepared.keys.remove(&statement.key);
-        if !statement.cursor && !statement.long_data {
-            if let Some(log) = &mut self.connections.current.replay {
-                log.keep_closed(id, statement);
-            }
-            return Ok(());
-        }
-        if let Some(held) = &mut self.connections.current.held {
-            // A connection that breaks here is found out by its next use: a transaction that is
-            // lost with it must not be lost in silence.
-            let _ = held.lease.connection_mut().forget(&statement.key).await;
-        }
-        recheck_hold(
-            &self.core,
-            &self.handle,
-            &self.variables,
-            &mut self.connections,
-            &self.prepared,
-        );
-        Ok(())
-    }
-
     /// COM_STMT_RESET: forgets long data and closes the cursor.
     pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
         let id = statements::named_statement(&self.client.request, &self.prepared);
@@ -217,6 +189,36 @@ impl Session {
         let (plan, target) = self.route(shape, None, &[]).ok()?;
         self.checkout(&plan, &target, shape).await.ok()
     }
+}
+
+/// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
+/// but a cursor ends now.
+pub(crate) async fn close_statement(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    request: &Request,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    prepared: &mut PreparedStatements,
+) -> Result<(), End> {
+    let id = statements::named_statement(request, prepared);
+    let Some(statement) = prepared.statements.remove(&id) else {
+        return Ok(());
+    };
+    prepared.keys.remove(&statement.key);
+    if !statement.cursor && !statement.long_data {
+        if let Some(log) = &mut connections.current.replay {
+            log.keep_closed(id, statement);
+        }
+        return Ok(());
+    }
+    if let Some(held) = &mut connections.current.held {
+        // A connection that breaks here is found out by its next use: a transaction that is
+        // lost with it must not be lost in silence.
+        let _ = held.lease.connection_mut().forget(&statement.key).await;
+    }
+    recheck_hold(core, handle, variables, connections, prepared);
+    Ok(())
 }
 
 /// Gives the held connection back when a statement was its only reason.

@@ -234,3 +234,35 @@ pub(crate) fn function<'a>(variables: &SessionVariables, command: &'a str) -> &'
         Dialect::MySql => "mysql_stmt_precheck",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::sink::buffer::{now, refusal};
+    use crate::variables::session_variables::fresh;
+
+    #[test]
+    fn who_names_no_statement_of_its_own_hears_so_in_its_servers_words() {
+        for (dialect, function) in [
+            (Dialect::MariaDb, "mysqld_stmt_execute"),
+            (Dialect::MySql, "mysql_stmt_precheck"),
+        ] {
+            let mut sink = Vec::<u8>::new();
+            let variables = fresh(dialect);
+            let told = unknown_statement(&mut sink, &variables, 7, "mysqld_stmt_execute");
+            now(told).expect("a buffer takes all");
+            let (number, text) = refusal(&sink);
+            assert_eq!(number, error::UNKNOWN_STATEMENT.number);
+            assert!(text.contains('7') && text.contains(function), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_in_use_is_given_to_no_other_statement() {
+        let memory = std::sync::Arc::new(memory::Budget::new(1 << 20));
+        let mut prepared = PreparedStatements::new(PreparedBytes::new(&memory));
+        assert_eq!(prepared.next_statement_id(), 1);
+        prepared.last_id = u32::MAX;
+        assert_eq!(prepared.next_statement_id(), 1, "0 and the last prepared one have no number");
+    }
+}

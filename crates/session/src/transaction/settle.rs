@@ -39,7 +39,11 @@ impl Session {
             // The server closes the connection now, and so does Heddle.
             return Err(End::Quit);
         }
-        self.keep(lease, shape, pins, &outcome);
+        match goes(&self.variables, shape, pins, outcome.error.is_some()) {
+            Goes::Nowhere => self.connections.current.held = Some(Held { lease, pins }),
+            Goes::Aside => park(&self.core, &self.handle, &self.variables, lease, shape),
+            Goes::Back => give_back(&self.handle, lease),
+        }
         Ok(())
     }
 
@@ -151,27 +155,33 @@ impl Session {
         }
         after
     }
+}
 
-    /// Keeps the connection for a transaction or a pin, puts it aside for diagnostics, or gives it
-    /// back.
-    fn keep(&mut self, lease: Lease, shape: &Shape, pins: Pins, outcome: &Outcome) {
-        // An error says nothing of the transaction: it may be open still, or since just now.
-        let failed = outcome.error.is_some();
-        let in_transaction = self.variables.status.contains(Status::IN_TRANS)
-            || (failed && !self.variables.status.contains(Status::AUTOCOMMIT));
-        if in_transaction || !pins.is_empty() {
-            self.connections.current.held = Some(Held { lease, pins });
-            return;
-        }
-        let left = self.variables.diagnostics.unasked()
-            || self.variables.gets_diagnostics
-            || self.variables.diagnostics.counted(shape)
-            || reclaim::unfetched(&self.variables);
-        if left {
-            park(&self.core, &self.handle, &self.variables, lease, shape);
-            return;
-        }
-        give_back(&self.handle, lease);
+/// Where a connection goes behind a complete reply.
+#[derive(Debug, PartialEq, Eq)]
+enum Goes {
+    /// It stays, for a transaction or a pin.
+    Nowhere,
+    /// Somebody may ask for what the statement left there.
+    Aside,
+    /// Into the pool.
+    Back,
+}
+
+fn goes(variables: &SessionVariables, shape: &Shape, pins: Pins, failed: bool) -> Goes {
+    // An error says nothing of the transaction: it may be open still, or since just now.
+    let in_transaction = variables.status.contains(Status::IN_TRANS)
+        || (failed && !variables.status.contains(Status::AUTOCOMMIT));
+    if in_transaction || !pins.is_empty() {
+        return Goes::Nowhere;
+    }
+    let left = variables.diagnostics.unasked()
+        || variables.gets_diagnostics
+        || variables.diagnostics.counted(shape)
+        || reclaim::unfetched(variables);
+    match left {
+        true => Goes::Aside,
+        false => Goes::Back,
     }
 }
 
@@ -266,4 +276,48 @@ pub(crate) fn give_back_after_error(
 /// What such a statement leaves, a reset of the connection may not end.
 fn outlives_reset(verb: Verb) -> bool {
     matches!(verb, Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa)
+}
+
+#[cfg(test)]
+mod tests {
+    use sqltext::Dialect;
+
+    use super::*;
+    use crate::variables::session_variables::fresh;
+
+    fn fate(status: Status, pins: Pins, failed: bool) -> Goes {
+        let mut variables = fresh(Dialect::MariaDb);
+        variables.status = status;
+        goes(&variables, &Shape::command(), pins, failed)
+    }
+
+    #[test]
+    fn a_transaction_or_a_pin_keeps_the_connection() {
+        let (free, none) = (Status::AUTOCOMMIT, Pins::empty());
+        assert_eq!(fate(free, none, false), Goes::Back);
+        assert_eq!(fate(free | Status::IN_TRANS, none, false), Goes::Nowhere);
+        assert_eq!(fate(free, Pins::LOCK_TABLES, false), Goes::Nowhere);
+    }
+
+    #[test]
+    fn without_autocommit_an_error_may_have_begun_a_transaction() {
+        let none = Pins::empty();
+        assert_eq!(fate(Status::AUTOCOMMIT, none, true), Goes::Back);
+        assert_eq!(fate(Status::empty(), none, true), Goes::Nowhere);
+        assert_eq!(fate(Status::empty(), none, false), Goes::Back);
+    }
+
+    #[test]
+    fn what_somebody_may_ask_for_is_put_aside() {
+        let mut variables = fresh(Dialect::MariaDb);
+        let warned = Outcome {
+            warnings: 1,
+            ..Outcome::default()
+        };
+        variables.diagnostics.note(&Shape::command(), &warned, Dialect::MariaDb);
+        assert_eq!(goes(&variables, &Shape::command(), Pins::empty(), false), Goes::Aside);
+        let mut variables = fresh(Dialect::MariaDb);
+        variables.gets_diagnostics = true;
+        assert_eq!(goes(&variables, &Shape::command(), Pins::empty(), false), Goes::Aside);
+    }
 }

@@ -17,7 +17,6 @@ use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
-use crate::session::Session;
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
 
@@ -27,25 +26,25 @@ const VARIABLES_MAX: usize = 256;
 /// Longer texts are named to nobody while they run: writing their normal form would keep the core.
 const DIGEST_TEXT_MAX: usize = 256 * 1024;
 
-impl Session {
+impl SessionVariables {
     /// After a statement that names variables: which of them it may have assigned. True when the
-    /// session must stay on the connection.
-    pub(crate) fn note_variables(
+    /// session of this number must stay on the connection.
+    pub(crate) fn note_user_variables(
         &mut self,
+        session: u32,
         connection: &mut Connection,
         shape: &Shape,
-        job: Job,
+        text: &[u8],
         failed: bool,
     ) -> bool {
-        let text = text(&self.client.request, &self.prepared, job);
-        let named = sqltext::user_variables(text, &self.variables.mode);
+        let named = sqltext::user_variables(text, &self.mode);
         let assigned = || named.list.iter().filter(|variable| variable.assigned);
         let literals = match failed {
             true => BTreeMap::new(),
-            false => self.variables.literals(connection, shape, text),
+            false => self.literals(connection, shape, text),
         };
         let known: usize = literals.values().flatten().map(|value| value.len()).sum();
-        let own = self.variables.user_variables.get_or_insert_default();
+        let own = self.user_variables.get_or_insert_default();
         for variable in assigned() {
             match literals.get(&*variable.name) {
                 Some(value) if known < VARIABLE_BYTES_MAX => {
@@ -58,7 +57,7 @@ impl Session {
         own.home = connection.id;
         let many = own.values.len() + own.unfetched.len() > VARIABLES_MAX;
         let mut placed = connection.variables.take().unwrap_or_default();
-        placed.session = self.handle.id;
+        placed.session = session;
         placed.version = own.version;
         placed.names.extend(named.list.into_iter().map(|variable| variable.name));
         if !placed.names.is_empty() {

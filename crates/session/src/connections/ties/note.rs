@@ -8,50 +8,45 @@ use sqltext::{Class, Facts, Tie, Verb};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::connections::ties::FOLLOWED;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::Shape;
 use crate::per_core::Core;
-use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
 
-impl Session {
-    /// After such a statement: which pins have nothing to hold any more.
-    pub(crate) async fn note_ties(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        job: Job,
-        failed: bool,
-    ) -> Pins {
-        let made = Pins::of(shape.class, shape.verb, shape.facts) & FOLLOWED;
-        let text = user_variables::text(&self.client.request, &self.prepared, job);
-        let several = shape.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND);
-        let tie = match several || self.client.request.is_split() {
-            true => None,
-            false => sqltext::tie(text, &self.variables.mode),
-        };
-        let tie = tie.map(|tie| in_database(tie, self.variables.state.database()));
-        let harmless = match &tie {
-            Some(Tie::Prepares(_, Some(text))) => is_harmless(&self.core, &self.variables, text),
-            _ => false,
-        };
-        let ties = self.connections.ties.get_or_insert_default();
-        match tie {
-            // A lock may have been taken before something else failed.
-            Some(tie @ Tie::Locks(_)) => {
-                ties.note(tie, harmless);
-                ask_locks(connection, &mut ties.locks).await;
-            }
-            Some(Tie::Prepares(name, _)) if failed => drop(ties.prepared.remove(&name)),
-            Some(tie) if !failed => ties.note(tie, harmless),
-            None if !failed || several => {
-                let reads = shape.verb == Verb::Handler;
-                ties.unsure |= if reads { made - Pins::HANDLER } else { made };
-            }
-            _ => {}
+/// After such a statement: which pins have nothing to hold any more. `text` is `None` where it has not been
+/// kept whole.
+pub(crate) async fn note_ties(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    connection: &mut Connection,
+    shape: &Shape,
+    text: Option<&[u8]>,
+    failed: bool,
+) -> Pins {
+    let made = Pins::of(shape.class, shape.verb, shape.facts) & FOLLOWED;
+    let several = shape.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND);
+    let tie = text.filter(|_| !several).and_then(|text| sqltext::tie(text, &variables.mode));
+    let tie = tie.map(|tie| in_database(tie, variables.state.database()));
+    let harmless = match &tie {
+        Some(Tie::Prepares(_, Some(text))) => is_harmless(core, variables, text),
+        _ => false,
+    };
+    let ties = connections.ties.get_or_insert_default();
+    match tie {
+        // A lock may have been taken before something else failed.
+        Some(tie @ Tie::Locks(_)) => {
+            ties.note(tie, harmless);
+            ask_locks(connection, &mut ties.locks).await;
         }
-        ties.ended()
+        Some(Tie::Prepares(name, _)) if failed => drop(ties.prepared.remove(&name)),
+        Some(tie) if !failed => ties.note(tie, harmless),
+        None if !failed || several => {
+            let reads = shape.verb == Verb::Handler;
+            ties.unsure |= if reads { made - Pins::HANDLER } else { made };
+        }
+        _ => {}
     }
+    ties.ended()
 }
 
 impl GroupConnections {

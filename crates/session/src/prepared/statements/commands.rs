@@ -22,6 +22,7 @@ use crate::consistency::write_tags::tagging;
 use crate::counters::count;
 use crate::execution::choice;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::rules;
 use crate::introspection::{listing, processlist};
 use crate::per_core::{Core, Handle};
 use crate::prepared::prepared_packets;
@@ -69,20 +70,18 @@ impl Session {
         }
         let ruled = match self.core.shared.rules.is_empty() {
             true => Ok((text, None)),
-            false => self.prepare_by_rules(text, &mut shape),
+            false => {
+                let (core, user, run) = (&self.core, &self.user, &mut self.run);
+                let (request, own) = (&mut self.client.request, &self.variables);
+                rules::prepare_by_rules(core, user, request, own, run, text, &mut shape)
+            }
         };
         let (text, asked) = match ruled {
             Ok(texts) => texts,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let text = identified(
-            &self.core,
-            &self.handle,
-            &mut self.client.request,
-            &self.variables,
-            text,
-            &shape,
-        );
+        let (request, own) = (&mut self.client.request, &self.variables);
+        let text = identified(&self.core, &self.handle, request, own, text, &shape);
         let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
         let bytes_max = self.core.settings().statements_bytes_max;
         let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
