@@ -42,17 +42,12 @@ impl Rights {
         let mut rights = HashMap::with_capacity(containers.len());
         let mut internal = admitted.internal(core);
         for container in containers {
-            let asked = match &mut internal {
-                Ok(internal) => Allowed::ask(internal, &container)
-                    .await
-                    .map_err(|lost| lost.0),
-                Err(error) => Err(error.to_string()),
-            };
-            let allowed = asked.unwrap_or_else(|why| Allowed {
+            let asked = Allowed::ask(&mut internal, &container).await;
+            let allowed = asked.unwrap_or_else(|lost| Allowed {
                 read: false,
                 write: false,
                 delete: false,
-                unknown: Some(why),
+                unknown: Some(lost.0),
             });
             rights.insert(container.name.clone(), (container, allowed));
         }

@@ -438,8 +438,7 @@ impl Store {
         }
         let core = self.core.upgrade();
         let core = core.ok_or_else(|| Refusal::server("the router ends"))?;
-        let opened = Internal::open(&core, &self.own);
-        let mut internal = opened.map_err(|error| Refusal::server(error.to_string()))?;
+        let mut internal = Internal::open(&core, &self.own);
         let level = self.declared.consistency.as_ref();
         let level = level.map(|level| format!("SET heddle_consistency='{level}'"));
         let all = SETTINGS.iter().copied().chain(level.as_deref());

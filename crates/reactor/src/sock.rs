@@ -4,8 +4,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -66,17 +64,6 @@ impl Sock {
         Ok(Sock {
             descriptor: Descriptor::new(stream)?,
         })
-    }
-
-    /// Two ends of a stream within this process.
-    pub fn pair() -> io::Result<(Sock, Sock)> {
-        let (one, other) = UnixStream::pair()?;
-        let end = |stream: UnixStream| {
-            // No call that is made of it asks what kind of stream it is, but for its address.
-            let stream = TcpStream::from(OwnedFd::from(stream));
-            Descriptor::new(stream).map(|descriptor| Sock { descriptor })
-        };
-        Ok((end(one)?, end(other)?))
     }
 
     /// Connects to `host:port`; names are resolved on a thread of their own.

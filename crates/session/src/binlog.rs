@@ -17,17 +17,23 @@ use mysql_wire::binlog::{Events, acknowledgements};
 use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::Expect;
 
+use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::client::stall::{Progress, Wait};
+use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::relayed::make_room;
 use crate::execution::without;
+use crate::per_core::Core;
+use crate::per_core::Handle;
 use crate::session::{self, Session};
 use crate::transaction::settle;
+use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
 
 /// Receive room for what a client says within a stream: acknowledgements are short.
@@ -91,7 +97,7 @@ impl Session {
             let job = Job::Frame(Expect::Single);
             moved = variables::user_variables::move_variables(
                 &self.handle,
-                &self.client,
+                &self.client.request,
                 &mut self.variables,
                 &self.prepared,
                 connection,
@@ -103,16 +109,18 @@ impl Session {
         let mut over = Over::ServerGone;
         let mut sequence = Some(1);
         if moved.is_ok() {
-            let (frame, range) = self.client.lend();
+            let (frame, range) = self.client.request.lend();
             let (sent, frame) = connection.send(frame, range).await;
-            self.client.restore(frame);
-            if sent.is_ok() {
+            self.client.request.restore(frame);
+            let mut ahead = Vec::new();
+            self.client.request.take_rest(&mut ahead);
+            if sent.is_ok()
+                && let Some(client) = self.client.duplex()
+            {
                 self.handle.streams.set(true);
                 let progress = self.handle.progress.clone();
-                let mut ahead = Vec::new();
-                self.client.take_rest(&mut ahead);
                 let stream = Stream {
-                    client: self.client.duplex(),
+                    client,
                     server: connection.duplex(),
                     progress: &progress,
                     ahead: RefCell::new(ahead),
@@ -120,55 +128,22 @@ impl Session {
                 };
                 over = stream.run(self.core.take_buffer()).await;
                 sequence = stream.sequence.get();
-                let ahead = stream.ahead.into_inner();
-                self.client.give_rest(&ahead);
+                ahead = stream.ahead.into_inner();
                 self.handle.streams.set(false);
             }
+            self.client.request.give_rest(&ahead);
         }
         self.handle.running.set(None);
-        self.end_of_stream(held, over, sequence).await
-    }
-
-    /// Tells the client how its stream ended. `sequence` is the number of the next packet, where one
-    /// can be sent.
-    async fn end_of_stream(
-        &mut self,
-        held: Held,
-        over: Over,
-        sequence: Option<u8>,
-    ) -> Result<(), End> {
-        self.client.sequence = sequence.unwrap_or_default();
-        let said = match over {
-            Over::Ended(packet) => {
-                let refused = denied(&packet);
-                self.client.say(packet).await?;
-                if !refused {
-                    // As the servers do, whether the end is an error or not.
-                    return Err(End::Quit);
-                }
-                self.connections.current.held = Some(held);
-                return Ok(());
-            }
-            Over::ClientGone if !self.handle.killed.get() => return Err(End::Gone),
-            _ if sequence.is_none() => return Err(End::TornResult),
-            Over::ClientGone => return Err(session::last_word(&self.core, &mut self.client).await),
-            Over::ServerGone if self.handle.killed.get() => {
-                return Err(session::last_word(&self.core, &mut self.client).await);
-            }
-            Over::ServerGone => {
-                count(&self.core.counters.servers_lost);
-                let server = self.core.snapshot();
-                let server = server.server(held.lease.connection().server);
-                let server = server.map(|s| format!("{}:{}", s.host, s.port));
-                let server = server.unwrap_or_default();
-                self.client.error(&error::SERVER_LOST, &[&server]).await
-            }
-        };
-        if let Some(own) = self.variables.user_variables.as_mut() {
-            own.lose_silently();
-        }
-        self.connections.ties = None;
-        said
+        end_of_stream(
+            (&self.core, &self.handle),
+            &mut self.client,
+            &mut self.variables,
+            &mut self.connections,
+            held,
+            over,
+            sequence,
+        )
+        .await
     }
 
     /// Has the session keep a connection of the primary to itself, with its variables there. False
@@ -219,6 +194,51 @@ impl Session {
         self.connections.current.held = Some(Held { lease, pins });
         Ok(true)
     }
+}
+
+/// Tells the client how its stream ended. `sequence` is the number of the next packet, where one
+/// can be sent.
+async fn end_of_stream(
+    (core, handle): (&Core, &Handle),
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    held: Held,
+    over: Over,
+    sequence: Option<u8>,
+) -> Result<(), End> {
+    client.sequence = sequence.unwrap_or_default();
+    let said = match over {
+        Over::Ended(packet) => {
+            let refused = denied(&packet);
+            client.say(packet).await?;
+            if !refused {
+                // As the servers do, whether the end is an error or not.
+                return Err(End::Quit);
+            }
+            connections.current.held = Some(held);
+            return Ok(());
+        }
+        Over::ClientGone if !handle.killed.get() => return Err(End::Gone),
+        _ if sequence.is_none() => return Err(End::TornResult),
+        Over::ClientGone => return Err(session::last_word(core, client).await),
+        Over::ServerGone if handle.killed.get() => {
+            return Err(session::last_word(core, client).await);
+        }
+        Over::ServerGone => {
+            count(&core.counters.servers_lost);
+            let server = core.snapshot();
+            let server = server.server(held.lease.connection().server);
+            let server = server.map(|s| format!("{}:{}", s.host, s.port));
+            let server = server.unwrap_or_default();
+            client.error(&error::SERVER_LOST, &[&server]).await
+        }
+    };
+    if let Some(own) = variables.user_variables.as_mut() {
+        own.lose_silently();
+    }
+    connections.ties = None;
+    said
 }
 
 /// The packet is ER_SPECIFIC_ACCESS_DENIED_ERROR: no stream has begun.

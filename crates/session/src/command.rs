@@ -19,14 +19,18 @@ use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
 use crate::client;
+use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
 use crate::connections::parked::Parked;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::rights::{self, Right};
+use crate::introspection::rights;
 use crate::per_core::{Core, Handle};
+use crate::session::serve;
 use crate::session::{self, Session};
 use crate::transaction::settle;
 use crate::variables::defaults;
@@ -91,22 +95,6 @@ impl Session {
             _ => Expect::Single,
         };
         self.run_command(Shape::command(), Job::Frame(expect)).await
-    }
-
-    /// COM_SHUTDOWN and SHUTDOWN: through one address nobody can say which server of the farm is meant.
-    pub(crate) async fn refuse_shutdown(&mut self) -> Result<(), End> {
-        if !rights::has_right(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            Right::Shutdown,
-        )
-        .await
-        {
-            return self.client.error(&error::SHUTDOWN_DENIED, &[]).await;
-        }
-        self.client.error(&error::SHUTDOWN_REFUSED, &[]).await
     }
 
     /// COM_RESET_CONNECTION: the session is as after login, in its current database. Its reads have
@@ -178,7 +166,7 @@ impl Session {
     /// on MariaDB the client stays who it was, with nothing set, in its database, and with the character
     /// sets of the server.
     pub(crate) async fn change_user(&mut self) -> Result<(), End> {
-        let payload = self.client.payload()[1..].to_vec();
+        let payload = self.client.request.payload()[1..].to_vec();
         let Ok(change) = ChangeUser::decode(&payload, self.client.capabilities) else {
             let details = "COM_CHANGE_USER";
             return Err(self.client.refuse(&error::MALFORMED_PACKET, &[details]).await);
@@ -254,40 +242,25 @@ impl Session {
         let pass = core.pools.pass(admission.profile);
         self.take_identity(pass, database, admission.admin, admission.account_place);
         if u8::try_from(change.collation).is_err() {
-            self.take_collation(change.collation).await?;
+            take_collation(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &mut self.client,
+                &mut self.variables,
+                &mut self.connections,
+                change.collation,
+            )
+            .await?;
         }
-        self.begin().await
-    }
-
-    /// A login has no room for the numbers of newer collations, which this command has: the session is given
-    /// what the server gives it for them, if the server knows it.
-    async fn take_collation(&mut self, id: u16) -> Result<(), End> {
-        let ask = match self.core.home_engine() {
-            Engine::MariaDb => format!("{OF_MARIADB} = {id}"),
-            Engine::MySql => format!("{OF_MYSQL} = {id}"),
-        };
-        let (user, variables) = (&self.user, &self.variables);
-        let asked =
-            rights::ask_table(&self.core, user, variables, &mut self.connections, ask.as_bytes());
-        let asked = asked.await.unwrap_or_default();
-        let mut cells = asked.rows.into_iter().flatten().flatten();
-        let (Some(charset), Some(collation)) = (cells.next(), cells.next()) else {
-            return Ok(());
-        };
-        if let Some(unfit) = UNFIT.iter().find(|unfit| unfit.as_bytes() == charset) {
-            return Err(self.client.refuse(&error::CHARSET_UNFIT, &[unfit]).await);
-        }
-        let mut state = SessionState::clone(&self.variables.state);
-        for name in [
-            "character_set_client",
-            "character_set_connection",
-            "character_set_results",
-        ] {
-            state = state.with_variable(name, &charset);
-        }
-        let state = Rc::new(state.with_variable("collation_connection", &collation));
-        session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, state);
-        Ok(())
+        serve::begin(
+            &self.core,
+            &mut self.user,
+            &mut self.client,
+            &mut self.variables,
+            &mut self.connections,
+        )
+        .await
     }
 
     fn take_identity(
@@ -319,7 +292,7 @@ impl Session {
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
     pub(crate) async fn set_option(&mut self) -> Result<(), End> {
-        let allowed = match self.client.payload() {
+        let allowed = match self.client.request.payload() {
             [_, 0, 0, ..] => true,
             [_, 1, 0, ..] => false,
             _ => return self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
@@ -338,6 +311,43 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// A login has no room for the numbers of newer collations, which this command has: the session is given
+/// what the server gives it for them, if the server knows it.
+async fn take_collation(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    id: u16,
+) -> Result<(), End> {
+    let ask = match core.home_engine() {
+        Engine::MariaDb => format!("{OF_MARIADB} = {id}"),
+        Engine::MySql => format!("{OF_MYSQL} = {id}"),
+    };
+    let asked = rights::ask_table(core, user, variables, connections, ask.as_bytes());
+    let asked = asked.await.unwrap_or_default();
+    let mut cells = asked.rows.into_iter().flatten().flatten();
+    let (Some(charset), Some(collation)) = (cells.next(), cells.next()) else {
+        return Ok(());
+    };
+    if let Some(unfit) = UNFIT.iter().find(|unfit| unfit.as_bytes() == charset) {
+        return Err(client.refuse(&error::CHARSET_UNFIT, &[unfit]).await);
+    }
+    let mut state = SessionState::clone(&variables.state);
+    for name in [
+        "character_set_client",
+        "character_set_connection",
+        "character_set_results",
+    ] {
+        state = state.with_variable(name, &charset);
+    }
+    let state = Rc::new(state.with_variable("collation_connection", &collation));
+    session::set_state(core, handle, user, variables, state);
+    Ok(())
 }
 
 /// The session is as after login, but its character sets are the servers' own. A server that

@@ -1,40 +1,36 @@
-//! A session without a client: statements of Heddle's own engines, served like a client's. They are
-//! routed by level, placed on shards, held while a primary is exchanged, and writes whose answer was
+//! A session without a client: statements of Heddle's own engines, served like a client's. A request goes down
+//! to it, its reply goes into a buffer, and the answer comes up. Statements are routed by level, placed on shards, held while a primary is exchanged, and writes whose answer was
 //! lost are looked for.
 //!
 //! An internal session that has told of a loss is done: drop it and open another.
 
 pub(crate) mod own;
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use backend::Profile;
-use channel::Channel;
 use farm::token::Promise;
 use farm::{Group, Position, ServerId, Snapshot, Token};
 use memory::Budget;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::packet::payloads;
 use mysql_wire::result::{ColumnKind, Value, ValueKind};
-use mysql_wire::statement::PrepareOk;
-use reactor::Sock;
 use routing::LastRead;
 use rowcache::Feed;
 
 use crate::authentication::login::Identity;
 use crate::authentication::vouch::Admitted;
 use crate::client::Client;
+use crate::client::end::End;
+use crate::client::heard::Heard;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
-use crate::client::transcript::{self, Transcript};
+use crate::client::transcript::Transcript;
 use crate::connections::home::{HOME, group_of};
 use crate::consistency::promises::keeping;
 use crate::internal::own::Own;
 use crate::per_core::Core;
-use crate::place::inner::{Heard, executed, heard};
 use crate::session::Session;
 use crate::session::hold_note::note_hold;
 
@@ -79,21 +75,17 @@ pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCA
 /// A session of the core, used by one task.
 pub struct Internal {
     session: Box<Session>,
-    /// Nobody writes here; while it is open the session's client is not gone.
-    _far: Sock,
 }
 
 impl Internal {
     /// A session by Heddle's own account, in no database.
-    pub fn open(core: &Rc<Core>, own: &Own) -> io::Result<Internal> {
+    pub fn open(core: &Rc<Core>, own: &Own) -> Internal {
         Internal::of(core, own.profile(), core.shared.live.memory())
     }
 
-    fn of(core: &Rc<Core>, profile: Profile, memory: &Arc<Budget>) -> io::Result<Internal> {
-        let (near, far) = Sock::pair()?;
+    fn of(core: &Rc<Core>, profile: Profile, memory: &Arc<Budget>) -> Internal {
         core.heed_settings();
-        let mut client = Client::new(Channel::new(near), transcript::BYTES_MAX, memory);
-        client.capabilities = INTERNAL;
+        let client = Client::nobody(INTERNAL, memory);
         let identity = Identity {
             pass: core.pools.pass(profile),
             database: None,
@@ -104,10 +96,9 @@ impl Internal {
         let id = core.shared.registry.next_id();
         let session = Session::new(core.clone(), client, identity, NOWHERE, id);
         session.handle.internal_runs.set(Some(false));
-        Ok(Internal {
+        Internal {
             session: Box::new(session),
-            _far: far,
-        })
+        }
     }
 
     /// False when somebody has ended its session.
@@ -123,7 +114,7 @@ impl Internal {
     /// The session ended.
     pub async fn ask(&mut self, text: &[u8]) -> Result<Heard, Lost> {
         let answer = self.run(Request::query(text)).await?;
-        Ok(heard(answer, INTERNAL))
+        Ok(answer.heard(INTERNAL))
     }
 
     /// Prepares a statement: its number on this internal session.
@@ -131,12 +122,14 @@ impl Internal {
     /// # Errors
     /// The session ended.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<u32, ServerRefusal>, Lost> {
+        let before = self.session.prepared.last_id;
         let answer = self.run(Request::prepare(text)).await?;
-        let first = payloads(answer.bytes()).next();
-        if let Some(Ok(reply)) = first.map(PrepareOk::decode) {
-            return Ok(Ok(reply.statement_id));
+        let prepared = &self.session.prepared;
+        let id = prepared.last_id;
+        if id != before && prepared.statements.contains_key(&id) {
+            return Ok(Ok(id));
         }
-        match heard(answer, INTERNAL) {
+        match answer.heard(INTERNAL) {
             Heard::Refused(refusal) => Ok(Err(refusal)),
             _ => Err(Lost("a PREPARE was answered oddly".to_owned())),
         }
@@ -151,7 +144,7 @@ impl Internal {
         let params: Vec<_> = params.iter().map(Param::bound).collect();
         let request = Request::execute(id, &params).map_err(|why| Lost(why.to_string()))?;
         let answer = self.run(request).await?;
-        Ok(executed(answer, INTERNAL))
+        Ok(answer.executed(INTERNAL))
     }
 
     /// Forgets a prepared statement.
@@ -162,7 +155,7 @@ impl Internal {
         self.run(Request::close(id)).await.map(drop)
     }
 
-    /// Runs a command and gives the packets of its answer.
+    /// Runs a request and gives its answer.
     async fn run(&mut self, request: Request) -> Result<Transcript, Lost> {
         let session = &mut *self.session;
         if session.handle.killed.get() {
@@ -170,8 +163,7 @@ impl Internal {
         }
         session.handle.active_s.set(session.core.now_s.get());
         session.handle.internal_runs.set(Some(true));
-        let idle = session.client.begin_heard();
-        session.client.play(request);
+        let idle = session.client.begin_heard(request);
         let mut done = Box::pin(session.command()).await;
         if done.is_ok() && session.transaction.dist_txn.is_some() {
             Box::pin(session.after_command()).await;
@@ -185,8 +177,8 @@ impl Internal {
         );
         session.handle.internal_runs.set(Some(false));
         let heard = session.client.end_heard(idle);
-        if session.handle.killed.get() && heard.bytes().is_empty() && done.is_ok() {
-            done = Err(crate::client::end::End::Killed);
+        if session.handle.killed.get() && heard.is_empty() && done.is_ok() {
+            done = Err(End::Killed);
         }
         match done {
             Ok(()) => Ok(heard),
@@ -197,10 +189,7 @@ impl Internal {
 
 impl Admitted {
     /// A session by the account of who was admitted.
-    ///
-    /// # Errors
-    /// The process is out of file descriptors.
-    pub fn internal(&self, core: &Rc<Core>) -> io::Result<Internal> {
+    pub fn internal(&self, core: &Rc<Core>) -> Internal {
         Internal::of(core, self.profile.clone(), self.memory())
     }
 }

@@ -37,6 +37,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
 pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing};
+pub use crate::client::heard::{Heard, Sheet};
 pub use crate::client::refuse::ServerRefusal;
 pub use crate::client::transport::{ClientTls, Transport};
 pub use crate::consistency::defaults::{Consistency, UNBOUNDED_MS};
@@ -55,7 +56,6 @@ pub use crate::introspection::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::introspection::registry::{Entry, Registry};
 pub use crate::introspection::view::{Door, Lister, SessionView};
 pub use crate::per_core::{Core, Shared};
-pub use crate::place::{Heard, Sheet};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};

@@ -186,7 +186,8 @@ pub(crate) struct Handle {
     /// The byte of the last command, and what is known of the last statement's text.
     pub command: Cell<u8>,
     pub asked: RefCell<Asked>,
-    pub closer: Closer,
+    /// Ends the client's connection; `None` of an internal session.
+    pub closer: Option<Closer>,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
     /// The other servers and connections that it runs on, when it runs on several.
@@ -224,6 +225,27 @@ pub(crate) struct Handle {
     pub parked: RefCell<Parked>,
     /// The handle is in [`Core::line`].
     pub in_line: Cell<bool>,
+}
+
+impl Handle {
+    /// Ends the client's connection.
+    pub fn end(&self) {
+        if let Some(closer) = &self.closer {
+            closer.close();
+        }
+    }
+
+    /// Nothing more is received from the client, which may hear a last word.
+    pub fn end_receive(&self) {
+        if let Some(closer) = &self.closer {
+            closer.close_receive();
+        }
+    }
+
+    /// True when the client has closed its side.
+    pub fn client_is_gone(&self) -> bool {
+        self.closer.as_ref().is_some_and(Closer::peer_is_gone)
+    }
 }
 
 /// The sessions that have put a connection aside, the oldest first. An entry may be out of date.
@@ -468,7 +490,7 @@ impl Core {
             if handle.waits_for_client.get() && handle.active_s.get() + idle_s < now_s {
                 handle.timed_out.set(true);
                 handle.killed.set(true);
-                handle.closer.close_receive();
+                handle.end_receive();
             }
             self.end_stalled(handle);
             self.tick_parked(handle, now_s);
@@ -543,7 +565,7 @@ impl Core {
             let idle = handle.waits_for_client.get() && free;
             if (idle && quiet(handle)) || handle.streams.get() {
                 handle.killed.set(true);
-                handle.closer.close_receive();
+                handle.end_receive();
             }
         }
         let quiet_since_s = match self.stage.get() >= Drain::Hurries {

@@ -9,7 +9,10 @@ use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::consistency::consistency_hints::{Asked, hinted};
 use crate::consistency::write_tags::is_taggable;
 use crate::execution::exec::{Job, Shape};
@@ -23,10 +26,10 @@ use crate::variables::{self, own_variables, shown, user_variables};
 impl Session {
     /// Runs the text of the client's command.
     pub(crate) async fn query(&mut self) -> Result<(), End> {
-        if has_attributes(&self.client) && self.client.take_attributes().is_err() {
+        if has_attributes(&self.client) && self.client.request.take_attributes().is_err() {
             return malformed_attributes(&mut self.client).await;
         }
-        let mut shape = query_shape(&self.core, &self.client, &self.variables);
+        let mut shape = query_shape(&self.core, &self.client.request, &self.variables);
         // Whoever asks each server wants what that server lists.
         if shape.hint != Some(MsHint::All)
             && listing::may_list(&self.variables, &shape)
@@ -35,7 +38,13 @@ impl Session {
             return Ok(());
         }
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            identify(&self.core, &self.handle, &mut self.client, &self.variables, &mut shape);
+            identify(
+                &self.core,
+                &self.handle,
+                &mut self.client.request,
+                &self.variables,
+                &mut shape,
+            );
         }
         self.run_query(shape).await
     }
@@ -49,7 +58,7 @@ impl Session {
                 let job = Job::Frame(Expect::Results);
                 Box::pin(self.kill_statement(shape, job)).await
             }
-            _ if own_variables::names_own(&self.client, &shape) => {
+            _ if own_variables::names_own(&self.client.request, &shape) => {
                 match Box::pin(self.own_variables(&shape)).await {
                     Some(answered) => answered,
                     None => self.run_command(shape, Job::Frame(Expect::Results)).await,
@@ -58,7 +67,7 @@ impl Session {
             (Class::Show, _) => {
                 let job = Job::Frame(Expect::Results);
                 if let Some(full) = processlist::asks_processlist(
-                    &self.client,
+                    &self.client.request,
                     &self.variables,
                     &self.prepared,
                     &shape,
@@ -67,7 +76,7 @@ impl Session {
                     return Box::pin(self.show_processlist(full, job)).await;
                 }
                 match variables::shown::shows_values(
-                    &self.client,
+                    &self.client.request,
                     &self.variables,
                     &self.prepared,
                     &shape,
@@ -78,14 +87,14 @@ impl Session {
                 }
             }
             _ if shape.facts.contains(Facts::ACCOUNTS)
-                && shown::flushes_status(&self.client, &self.variables, &shape) =>
+                && shown::flushes_status(&self.client.request, &self.variables, &shape) =>
             {
                 match Box::pin(self.hold_for_status(&shape)).await? {
                     true => self.run_command(shape, Job::Frame(Expect::Results)).await,
                     false => Ok(()),
                 }
             }
-            _ if local::asks_version_comment(&self.client, &shape) => {
+            _ if local::asks_version_comment(&self.client.request, &shape) => {
                 Box::pin(local::version_comment(
                     &self.core,
                     &mut self.client,
@@ -100,7 +109,7 @@ impl Session {
 }
 
 #[cold]
-pub(crate) async fn malformed_attributes(client: &mut Client) -> Result<(), End> {
+pub(crate) async fn malformed_attributes(client: &mut impl ReplySink) -> Result<(), End> {
     let details = ["query attributes"];
     client.error(&error::MALFORMED_PACKET, &details).await
 }
@@ -110,19 +119,19 @@ pub(crate) async fn malformed_attributes(client: &mut Client) -> Result<(), End>
 pub(crate) fn identify(
     core: &Core,
     handle: &Handle,
-    client: &mut Client,
+    request: &mut Request,
     variables: &SessionVariables,
     shape: &mut Shape,
 ) {
-    let frame = client.frame();
-    let text = match client.is_split() {
+    let frame = request.frame();
+    let text = match request.is_split() {
         true => Cow::Owned(packet::joined(frame).split_off(1)),
-        false => Cow::Borrowed(&client.payload()[1..]),
+        false => Cow::Borrowed(&request.payload()[1..]),
     };
     let identified = sqltext::identify(&text, &variables.mode, handle.id);
     if let Some(identified) = identified {
         user_variables::leave_text(core, variables, shape, &text);
-        client.replace_text(&identified);
+        request.replace_text(&identified);
     }
 }
 
@@ -133,9 +142,9 @@ pub(crate) fn has_attributes(client: &Client) -> bool {
 }
 
 /// What the tokenizer says of the current command's text.
-pub(crate) fn query_shape(core: &Core, client: &Client, variables: &SessionVariables) -> Shape {
-    let mut shape = core.shape(&client.payload()[1..], &variables.mode);
-    if client.is_split() {
+pub(crate) fn query_shape(core: &Core, request: &Request, variables: &SessionVariables) -> Shape {
+    let mut shape = core.shape(&request.payload()[1..], &variables.mode);
+    if request.is_split() {
         // Only the first 16 MB were read: what follows may write.
         shape.writes = true;
         shape.class = if shape.class == Class::Read {

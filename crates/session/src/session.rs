@@ -2,6 +2,7 @@
 //!
 //! Must not know: what is done with a command; a session's life is in [`serve`].
 
+pub(crate) mod context;
 pub(crate) mod hold_note;
 pub(crate) mod serve;
 
@@ -13,7 +14,9 @@ use mysql_wire::status::Status;
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::parked::Parked;
 use crate::consistency::promises::Promises;
@@ -21,6 +24,7 @@ use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
+use crate::session::context::StatementContext;
 use crate::transaction::state::Transaction;
 use crate::variables::reading;
 use crate::variables::session_variables::SessionVariables;
@@ -41,13 +45,28 @@ pub struct Session {
     pub(crate) run: StatementRun,
 }
 
+impl Session {
+    /// What the statement under way is understood by.
+    pub(crate) fn context(&self) -> StatementContext<'_> {
+        StatementContext {
+            core: &self.core,
+            user: &self.user,
+            client: &self.client,
+            variables: &self.variables,
+            connections: &self.connections,
+            transaction: &self.transaction,
+            prepared: &self.prepared,
+        }
+    }
+}
+
 /// True outside transactions: with autocommit, and none begun.
 pub(crate) fn is_free(status: Status) -> bool {
     status & (Status::AUTOCOMMIT | Status::IN_TRANS) == Status::AUTOCOMMIT
 }
 
 /// Answers a command of a session that is ended from outside.
-pub(crate) async fn last_word(core: &Core, client: &mut Client) -> End {
+pub(crate) async fn last_word(core: &Core, client: &mut impl ReplySink) -> End {
     let draining = core.is_draining();
     let error = if draining {
         error::SHUTTING_DOWN

@@ -10,7 +10,7 @@ use mysql_wire::command::Command;
 use sqltext::{Facts, Verb};
 
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::Shape;
 use crate::per_core::{Core, Shared};
 
@@ -43,7 +43,7 @@ impl Shared {
 pub(crate) fn note_accounts(
     core: &Core,
     user: &mut SessionUser,
-    client: &Client,
+    request: &Request,
     shape: &Shape,
     failed: bool,
 ) {
@@ -53,7 +53,7 @@ pub(crate) fn note_accounts(
     if shape.facts.contains(Facts::ACCOUNTS) {
         core.shared.accounts_changed();
         if !failed {
-            unlock_accounts(core, user, client, shape.verb, None);
+            unlock_accounts(core, user, request, shape.verb, None);
         }
         user.sandboxed &= failed;
     }
@@ -65,11 +65,11 @@ pub(crate) fn note_accounts(
 pub(crate) fn unlock_accounts(
     core: &Core,
     user: &SessionUser,
-    client: &Client,
+    request: &Request,
     verb: Verb,
     text: Option<&[u8]>,
 ) {
-    let own = || match client.payload().split_first() {
+    let own = || match request.payload().split_first() {
         Some((&command, text)) if command == Command::Query as u8 => Some(text),
         _ => None,
     };

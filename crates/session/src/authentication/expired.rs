@@ -10,12 +10,14 @@ use backend::Lease;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
 use crate::connections::renew::renew;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::prepared::cursor;
 use crate::query;
 use crate::session::{self, Session};
 
@@ -25,10 +27,12 @@ impl Session {
     pub(crate) async fn in_sandbox(&mut self, command: Command) -> Result<(), End> {
         match command {
             Command::Query => {
-                if query::has_attributes(&self.client) && self.client.take_attributes().is_err() {
+                if query::has_attributes(&self.client)
+                    && self.client.request.take_attributes().is_err()
+                {
                     return query::malformed_attributes(&mut self.client).await;
                 }
-                let shape = query::query_shape(&self.core, &self.client, &self.variables);
+                let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
                 self.run_command(shape, Job::Frame(Expect::Results)).await
             }
             Command::Quit => Err(End::Quit),
@@ -37,7 +41,17 @@ impl Session {
             }
             Command::StmtPrepare => self.prepare().await,
             Command::StmtExecute => self.execute().await,
-            Command::StmtClose => self.close_statement().await,
+            Command::StmtClose => {
+                cursor::close_statement(
+                    &self.core,
+                    &self.handle,
+                    &self.client.request,
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.prepared,
+                )
+                .await
+            }
             Command::StmtSendLongData => self.long_data().await,
             _ => {
                 let job = Job::Frame(Expect::Single);

@@ -12,6 +12,7 @@ use backend::Pass;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch};
 use mysql_wire::packet;
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::out_of_memory;
 use crate::client::sink::ReplySink;
@@ -115,7 +116,7 @@ impl Client {
     /// The client's part of a plugin's conversation.
     pub async fn next_proof(&mut self) -> Result<Vec<u8>, End> {
         self.read_login(self.sequence).await?;
-        Ok(self.payload().to_vec())
+        Ok(self.request.payload().to_vec())
     }
 
     /// Waits for the client's next packet of the login.

@@ -28,6 +28,7 @@ use ::auth::salt;
 use ::auth::secrets::BackendCredential;
 use ::auth::verifiers::Unverified;
 use backend::{Credential, Profile, Secret, SessionState};
+use channel::Channel;
 use farm::{Account, Accounts, AuthPlugin, error};
 use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
@@ -266,7 +267,9 @@ impl Core {
         client: &mut Client,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, End> {
-        let closer = client.channel().closer();
+        let Some(closer) = client.channel().map(Channel::closer) else {
+            return Err(End::Gone);
+        };
         match verify(self, &closer, work).await {
             Ok(done) => Ok(done),
             Err(Unverified::Gone) => Err(End::Gone),

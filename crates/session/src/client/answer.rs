@@ -1,33 +1,89 @@
-//! What Heddle itself says to a client: OK, errors, small result sets. The one place where an error
-//! of ours becomes bytes.
+//! What Heddle itself answers, to whoever takes the reply. The one place where an error of ours gets its words
+//! and its number.
 
-use farm::ClientError;
+use backend::{ConnectionError, PoolError, Target};
+use farm::{ClientError, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::{EofPacket, ErrPacket, OkPacket};
-use mysql_wire::result::{ColumnCount, ColumnKind, write_text_result};
+use mysql_wire::result::ColumnCount;
 use mysql_wire::status::Status;
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
 
+/// Short answers.
+pub(crate) trait Answers: ReplySink {
+    /// An OK without rows.
+    async fn ok(&mut self, status: Status) -> Result<(), End> {
+        self.answer_ok(&OkPacket::new(status)).await
+    }
+
+    /// One of Heddle's own errors.
+    async fn error(&mut self, error: &ClientError, details: &[&str]) -> Result<(), End> {
+        self.error_text(error, &error.text(details)).await
+    }
+
+    /// One of Heddle's own errors, whose details stand in the text.
+    async fn error_text(&mut self, error: &ClientError, text: &str) -> Result<(), End> {
+        let mut sqlstate = [b' '; 5];
+        sqlstate.copy_from_slice(error.sqlstate.as_bytes());
+        let refusal = ErrPacket {
+            number: error.number,
+            sqlstate,
+            message: text.as_bytes(),
+        };
+        self.answer_error(&refusal).await
+    }
+
+    /// An error that a server gave to Heddle on the client's behalf.
+    async fn pass_refusal(&mut self, refusal: &ServerRefusal) -> Result<(), End> {
+        let refusal = ErrPacket {
+            number: refusal.number,
+            sqlstate: refusal.sqlstate,
+            message: &refusal.message,
+        };
+        self.answer_error(&refusal).await
+    }
+
+    /// The answer to a command for which no connection could be had.
+    async fn pool_error(&mut self, error: &PoolError, target: &Target) -> Result<(), End> {
+        match error {
+            PoolError::WaitTimeout { waited_ms } => {
+                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()]).await
+            }
+            PoolError::Connection(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                let refusal = ErrPacket {
+                    number: *number,
+                    sqlstate: *sqlstate,
+                    message,
+                };
+                self.answer_error(&refusal).await
+            }
+            PoolError::Connection(ConnectionError::Credential { plugin }) => {
+                self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
+            }
+            PoolError::Connection(ConnectionError::Untrusted { plugin }) => {
+                self.error(&error::SERVER_UNTRUSTED, &[plugin]).await
+            }
+            PoolError::Connection(cause) => {
+                let server = format!("{}:{}", target.host, target.port);
+                tracing::debug!(server, %cause, "server unreachable");
+                self.error(&error::SERVER_UNREACHABLE, &[&format!("{server} ({cause})")]).await
+            }
+        }
+    }
+}
+
+impl<S: ReplySink> Answers for S {}
+
 impl Client {
-    /// Sends an OK without rows.
-    pub async fn ok(&mut self, status: Status) -> Result<(), End> {
-        self.ok_with(&OkPacket::new(status)).await
-    }
-
-    /// Sends this OK.
-    pub async fn ok_with(&mut self, ok: &OkPacket<'_>) -> Result<(), End> {
-        let mut out = Vec::with_capacity(16);
-        let capabilities = self.capabilities;
-        packet::write_with(&mut out, &mut self.sequence, |payload| {
-            ok.encode(payload, capabilities);
-        });
-        self.say(out).await
-    }
-
     /// Sends the EOF that ends a reply without rows (COM_SET_OPTION).
     pub async fn eof(&mut self, status: Status) -> Result<(), End> {
         let mut out = Vec::with_capacity(16);
@@ -39,64 +95,6 @@ impl Client {
             }
             .encode_end_of_rows(payload, capabilities);
         });
-        self.say(out).await
-    }
-
-    /// Sends one of Heddle's own errors.
-    pub async fn error(&mut self, error: &ClientError, details: &[&str]) -> Result<(), End> {
-        self.error_text(error, &error.text(details)).await
-    }
-
-    /// Sends one of Heddle's own errors, whose details stand in the text.
-    pub(crate) async fn error_text(&mut self, error: &ClientError, text: &str) -> Result<(), End> {
-        let mut state = [b' '; 5];
-        state.copy_from_slice(error.sqlstate.as_bytes());
-        self.server_error(error.number, state, text.as_bytes()).await
-    }
-
-    /// Sends an error that a server gave to Heddle on the client's behalf.
-    pub async fn server_error(
-        &mut self,
-        number: u16,
-        sqlstate: [u8; 5],
-        message: &[u8],
-    ) -> Result<(), End> {
-        self.refused = number;
-        let mut out = Vec::with_capacity(16 + message.len());
-        let capabilities = self.capabilities;
-        packet::write_with(&mut out, &mut self.sequence, |payload| {
-            ErrPacket {
-                number,
-                sqlstate,
-                message,
-            }
-            .encode(payload, capabilities);
-        });
-        self.say(out).await
-    }
-
-    /// Sends a result set of text columns.
-    pub async fn rows(
-        &mut self,
-        columns: &[&str],
-        rows: &[Vec<Option<Vec<u8>>>],
-        status: Status,
-    ) -> Result<(), End> {
-        let columns: Vec<(&str, ColumnKind)> =
-            columns.iter().map(|name| (*name, ColumnKind::VarString)).collect();
-        self.typed_rows(&columns, rows, status).await
-    }
-
-    /// Sends a result set of columns of these types.
-    pub async fn typed_rows(
-        &mut self,
-        columns: &[(&str, ColumnKind)],
-        rows: &[Vec<Option<Vec<u8>>>],
-        status: Status,
-    ) -> Result<(), End> {
-        let mut out = Vec::with_capacity(256);
-        let capabilities = self.capabilities;
-        write_text_result(&mut out, &mut self.sequence, columns, rows, status, capabilities);
         self.say(out).await
     }
 
@@ -129,5 +127,30 @@ impl Client {
         }
         packet::write_with(&mut out, sequence, |out| end.encode_end_of_rows(out, caps));
         self.say(out).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::sink::buffer::{now, refusal};
+    use crate::connections::target::nowhere;
+
+    #[test]
+    fn a_servers_refusal_is_passed_on_as_it_came() {
+        let mut sink = Vec::<u8>::new();
+        let told = ServerRefusal::in_read_only_transaction();
+        now(sink.pass_refusal(&told)).expect("a buffer takes all");
+        assert_eq!(refusal(&sink).0, 1792);
+    }
+
+    #[test]
+    fn who_has_no_connection_hears_why() {
+        let mut sink = Vec::<u8>::new();
+        let error = PoolError::WaitTimeout { waited_ms: 250 };
+        now(sink.pool_error(&error, &nowhere())).expect("a buffer takes all");
+        let (number, text) = refusal(&sink);
+        assert_eq!(number, error::POOL_WAIT_TIMEOUT.number);
+        assert!(text.contains("250"), "{text}");
     }
 }

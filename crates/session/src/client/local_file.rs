@@ -29,11 +29,11 @@ pub(crate) async fn pass_file(
     relay: &mut Relay,
 ) -> Result<bool, End> {
     let mut walk = relay.file();
-    if client.channel().is_compressed() {
+    if client.is_compressed() {
         walk = walk.in_any_order();
     }
     let mut buffer = core.take_buffer();
-    client.take_rest(&mut buffer);
+    client.request.take_rest(&mut buffer);
     // The end of the router waits for a statement under way.
     handle.holds.set(Some(Hold {
         server: connection.server,
@@ -67,7 +67,7 @@ pub(crate) async fn pass_file(
             return Err(End::Gone);
         }
     }
-    client.give_rest(&buffer);
+    client.request.give_rest(&buffer);
     buffer.clear();
     core.give_buffer(buffer);
     relay.file_sent(&walk);

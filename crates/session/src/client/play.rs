@@ -1,6 +1,4 @@
-//! Commands that the router gives itself in the place of its client: what the client sent waits meanwhile.
-
-use std::ops::Range;
+//! Requests of Heddle's own in the place of a client's: what the client sent waits meanwhile.
 
 use mysql_wire::series::Series;
 
@@ -9,12 +7,10 @@ use crate::client::request::Request;
 use crate::client::sink::Outlet;
 use crate::client::transcript::Transcript;
 
-/// The current command while others are run once more.
+/// The current command while others are run.
 pub(crate) struct Interrupted {
     outlet: Outlet,
-    inbox: Vec<u8>,
-    attributes: Vec<u8>,
-    place: Range<usize>,
+    request: Request,
     sequence: u8,
 }
 
@@ -24,9 +20,11 @@ impl Client {
         self.interrupt(Outlet::Nowhere)
     }
 
-    /// Puts the current command aside, to run others, whose answers [`Client::end_heard`] gives.
-    pub(crate) fn begin_heard(&mut self) -> Interrupted {
-        self.interrupt(Outlet::Kept(Transcript::default()))
+    /// Puts the current command aside, to run this one, whose answer [`Client::end_heard`] gives.
+    pub(crate) fn begin_heard(&mut self, request: Request) -> Interrupted {
+        let interrupted = self.interrupt(Outlet::Kept(Transcript::default()));
+        self.play(request);
+        interrupted
     }
 
     /// Puts the current command aside, to run several in its stead, whose answers become its own. Give
@@ -42,9 +40,7 @@ impl Client {
     fn interrupt(&mut self, outlet: Outlet) -> Interrupted {
         Interrupted {
             outlet: std::mem::replace(&mut self.outlet, outlet),
-            place: self.place(),
-            inbox: std::mem::take(&mut self.inbox),
-            attributes: std::mem::take(&mut self.attributes),
+            request: std::mem::take(&mut self.request),
             sequence: self.sequence,
         }
     }
@@ -71,11 +67,11 @@ impl Client {
 
     /// Makes this the current command.
     pub(crate) fn play(&mut self, request: Request) {
-        self.inbox = request.into_frame();
-        self.go_back(0..self.inbox.len());
+        self.request = request;
+        self.sequence = 1;
     }
 
-    /// The command that was parked is the current one again. Gives what the others answered.
+    /// The command that was parked is the current one again. Gives what the other answered.
     pub(crate) fn end_heard(&mut self, interrupted: Interrupted) -> Transcript {
         let outlet = std::mem::take(&mut self.outlet);
         self.end_play(interrupted);
@@ -85,9 +81,7 @@ impl Client {
     /// The command that was parked is the current one again.
     pub(crate) fn end_play(&mut self, interrupted: Interrupted) {
         self.outlet = interrupted.outlet;
-        self.inbox = interrupted.inbox;
-        self.attributes = interrupted.attributes;
-        self.go_back(interrupted.place);
+        self.request = interrupted.request;
         self.sequence = interrupted.sequence;
     }
 }

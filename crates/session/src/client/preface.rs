@@ -11,13 +11,13 @@ impl Client {
         trusted: bool,
     ) -> Result<Result<Option<Origin>, Unfit>, ReadError> {
         loop {
-            match proxy_wire::take(&self.inbox, trusted) {
+            match proxy_wire::take(&self.request.bytes, trusted) {
                 Ok(Found::Nothing) => return Ok(Ok(None)),
                 Ok(Found::Part { needed, .. }) => {
-                    self.fill(needed, !self.inbox.is_empty()).await?;
+                    self.fill(needed, !self.request.bytes.is_empty()).await?;
                 }
                 Ok(Found::Header { origin, bytes }) => {
-                    self.inbox.drain(..bytes);
+                    self.request.bytes.drain(..bytes);
                     return Ok(Ok(Some(origin)));
                 }
                 Err(unfit) => return Ok(Err(unfit)),

@@ -3,11 +3,12 @@
 
 pub(crate) mod no_memory;
 
-use backend::{ConnectionError, PoolError, Target};
+use backend::PoolError;
 use farm::{ClientError, error};
 use memory::Full;
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::target::nowhere;
 
@@ -30,45 +31,6 @@ impl ServerRefusal {
 }
 
 impl Client {
-    /// Passes a server's error on.
-    pub(crate) async fn pass_refusal(&mut self, refusal: &ServerRefusal) -> Result<(), End> {
-        let ServerRefusal {
-            number,
-            sqlstate,
-            message,
-        } = refusal;
-        self.server_error(*number, *sqlstate, message).await
-    }
-
-    /// Answers a command for which no connection could be had.
-    pub(crate) async fn pool_error(
-        &mut self,
-        error: &PoolError,
-        target: &Target,
-    ) -> Result<(), End> {
-        match error {
-            PoolError::WaitTimeout { waited_ms } => {
-                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()]).await
-            }
-            PoolError::Connection(ConnectionError::Refused {
-                number,
-                sqlstate,
-                message,
-            }) => self.server_error(*number, *sqlstate, message).await,
-            PoolError::Connection(ConnectionError::Credential { plugin }) => {
-                self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
-            }
-            PoolError::Connection(ConnectionError::Untrusted { plugin }) => {
-                self.error(&error::SERVER_UNTRUSTED, &[plugin]).await
-            }
-            PoolError::Connection(cause) => {
-                let server = format!("{}:{}", target.host, target.port);
-                tracing::debug!(server, %cause, "server unreachable");
-                self.error(&error::SERVER_UNREACHABLE, &[&format!("{server} ({cause})")]).await
-            }
-        }
-    }
-
     /// Ends a login for which no connection could be had.
     pub(crate) async fn refuse_pool(&mut self, error: &PoolError) -> End {
         match self.pool_error(error, &nowhere()).await {

@@ -1,21 +1,25 @@
-//! Where the packets of a reply go: to the client, into a buffer, through what makes one reply of several, or
-//! nowhere.
+//! Where a reply goes: to the client, into a buffer, through what makes one reply of several, or nowhere.
 //!
-//! Who writes a reply takes a [`ReplySink`] and does not know which of them it is.
+//! Who answers takes a [`ReplySink`] and does not know which of them it is. What Heddle itself answers comes
+//! here as a value: packets are made of it for a client only, and a buffer keeps it as it is.
 
 use std::io;
 use std::ops::Range;
 
 use memory::Reservation;
-use mysql_wire::capability::Capabilities;
+use mysql_wire::reply::{ErrPacket, OkPacket};
 use mysql_wire::series::Series;
+use mysql_wire::status::Status;
 
 use crate::client::end::End;
 use crate::client::transcript::Transcript;
 
-/// Takes the packets of one reply after the other, in order.
+/// The values of a row, `None` for NULL.
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
+
+/// Takes one reply after the other, in order.
 pub(crate) trait ReplySink {
-    /// Takes whole packets, or pieces of one. The buffer comes back.
+    /// Takes whole packets, or pieces of one, of a reply that servers give. The buffer comes back.
     async fn send(&mut self, buffer: Vec<u8>, range: Range<usize>) -> (io::Result<()>, Vec<u8>);
 
     /// Takes whole packets.
@@ -24,6 +28,21 @@ pub(crate) trait ReplySink {
         let (sent, _) = self.send(out, all).await;
         sent.map_err(|_| End::Gone)
     }
+
+    /// Takes an OK of Heddle's own.
+    async fn answer_ok(&mut self, ok: &OkPacket<'_>) -> Result<(), End>;
+
+    /// Takes an error, of Heddle's own or as a server gave it on the client's behalf. Behind a part of a
+    /// reply it is the end of that.
+    async fn answer_error(&mut self, refusal: &ErrPacket<'_>) -> Result<(), End>;
+
+    /// Takes rows of Heddle's own, of text; there is at least one column.
+    async fn answer_rows(
+        &mut self,
+        columns: &[&str],
+        rows: &[Row],
+        status: Status,
+    ) -> Result<(), End>;
 }
 
 /// Where the replies to the current command go.
@@ -47,26 +66,48 @@ impl Outlet {
 
     /// What is for the client after this part of a reply; `None` where nothing ever is. `budget` is any
     /// reservation of the budget that what is kept is taken from.
-    pub fn pass(
-        &mut self,
-        part: &[u8],
-        budget: &Reservation,
-        capabilities: Capabilities,
-    ) -> Option<Vec<u8>> {
+    pub fn pass(&mut self, part: &[u8], budget: &Reservation) -> Option<Vec<u8>> {
         match self {
             Outlet::Client => Some(part.to_vec()),
             Outlet::Nowhere => None,
             Outlet::Kept(transcript) => {
-                transcript.add(part, budget, capabilities);
+                transcript.add(part, budget);
                 None
             }
             Outlet::Merged(series, to) => {
                 let passed = series.pass(part);
                 match to.is_client() {
                     true => Some(passed),
-                    false => to.pass(&passed, budget, capabilities),
+                    false => to.pass(&passed, budget),
                 }
             }
+        }
+    }
+
+    /// True when the OK needs no packet: it is kept, or nobody wants it.
+    pub fn keeps_ok(&mut self, ok: &OkPacket<'_>) -> bool {
+        match self {
+            Outlet::Client | Outlet::Merged(..) => false,
+            Outlet::Nowhere => true,
+            Outlet::Kept(transcript) => transcript.keep_ok(ok),
+        }
+    }
+
+    /// The same for an error.
+    pub fn keeps_error(&mut self, refusal: &ErrPacket<'_>) -> bool {
+        match self {
+            Outlet::Client | Outlet::Merged(..) => false,
+            Outlet::Nowhere => true,
+            Outlet::Kept(transcript) => transcript.keep_error(refusal),
+        }
+    }
+
+    /// The same for rows; `budget` as with [`Outlet::pass`].
+    pub fn keeps_rows(&mut self, columns: &[&str], rows: &[Row], budget: &Reservation) -> bool {
+        match self {
+            Outlet::Client | Outlet::Merged(..) => false,
+            Outlet::Nowhere => true,
+            Outlet::Kept(transcript) => transcript.keep_rows(columns, rows, budget),
         }
     }
 
@@ -79,12 +120,76 @@ impl Outlet {
     }
 }
 
-/// A buffer takes all there is.
+/// For the tests of those who answer.
 #[cfg(test)]
-impl ReplySink for Vec<u8> {
-    async fn send(&mut self, buffer: Vec<u8>, range: Range<usize>) -> (io::Result<()>, Vec<u8>) {
-        self.extend_from_slice(&buffer[range]);
-        (Ok(()), buffer)
+pub(crate) mod buffer {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use mysql_wire::capability::Capabilities;
+    use mysql_wire::packet;
+    use mysql_wire::result::{ColumnKind, write_text_result};
+
+    use super::*;
+
+    pub(crate) const CAPABILITIES: Capabilities =
+        Capabilities::PROTOCOL_41.union(Capabilities::DEPRECATE_EOF);
+
+    /// The value of a future that has nobody to wait for.
+    pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    /// The error that a reply is.
+    pub(crate) fn refusal(reply: &[u8]) -> (u16, String) {
+        let payload = packet::payloads(reply).next().expect("a packet");
+        let refusal = ErrPacket::decode(payload, CAPABILITIES).expect("an error");
+        let text = String::from_utf8_lossy(refusal.message).into_owned();
+        (refusal.number, text)
+    }
+
+    /// The OK that a reply is: rows, the last insert id, the status.
+    pub(crate) fn ok(reply: &[u8]) -> (u64, u64, Status) {
+        let payload = packet::payloads(reply).next().expect("a packet");
+        let ok = OkPacket::decode(payload, CAPABILITIES).expect("an OK");
+        (ok.affected_rows, ok.last_insert_id, ok.status)
+    }
+
+    /// What a client with PROTOCOL_41 and DEPRECATE_EOF would get, but for the packets' numbers.
+    impl ReplySink for Vec<u8> {
+        async fn send(
+            &mut self,
+            buffer: Vec<u8>,
+            range: Range<usize>,
+        ) -> (io::Result<()>, Vec<u8>) {
+            self.extend_from_slice(&buffer[range]);
+            (Ok(()), buffer)
+        }
+
+        async fn answer_ok(&mut self, ok: &OkPacket<'_>) -> Result<(), End> {
+            packet::write_with(self, &mut 1, |payload| ok.encode(payload, CAPABILITIES));
+            Ok(())
+        }
+
+        async fn answer_error(&mut self, refusal: &ErrPacket<'_>) -> Result<(), End> {
+            packet::write_with(self, &mut 1, |payload| refusal.encode(payload, CAPABILITIES));
+            Ok(())
+        }
+
+        async fn answer_rows(
+            &mut self,
+            columns: &[&str],
+            rows: &[Row],
+            status: Status,
+        ) -> Result<(), End> {
+            let columns: Vec<_> =
+                columns.iter().map(|name| (*name, ColumnKind::VarString)).collect();
+            write_text_result(self, &mut 1, &columns, rows, status, CAPABILITIES);
+            Ok(())
+        }
     }
 }
 
@@ -94,12 +199,10 @@ mod tests {
 
     use memory::{Budget, Purpose};
     use mysql_wire::packet;
-    use mysql_wire::reply::OkPacket;
-    use mysql_wire::status::Status;
 
+    use super::buffer::CAPABILITIES;
     use super::*;
-
-    const CAPABILITIES: Capabilities = Capabilities::PROTOCOL_41.union(Capabilities::DEPRECATE_EOF);
+    use crate::client::heard::Heard;
 
     fn budget() -> Reservation {
         Reservation::new(&Arc::new(Budget::new(1 << 20)), Purpose::Packets)
@@ -127,11 +230,30 @@ mod tests {
     #[test]
     fn what_is_kept_or_goes_nowhere_is_not_for_the_client() {
         let (budget, reply) = (budget(), ok(1, Status::AUTOCOMMIT));
-        assert_eq!(Outlet::Nowhere.pass(&reply, &budget, CAPABILITIES), None);
+        assert_eq!(Outlet::Nowhere.pass(&reply, &budget), None);
         let mut kept = Outlet::Kept(Transcript::default());
-        assert_eq!(kept.pass(&reply, &budget, CAPABILITIES), None);
-        assert_eq!(kept.pass(&reply, &budget, CAPABILITIES), None);
-        assert_eq!(kept.into_transcript().bytes(), [&*reply, &*reply].concat());
+        assert_eq!(kept.pass(&reply, &budget), None);
+        assert!(matches!(kept.into_transcript().heard(CAPABILITIES), Heard::Ok { .. }));
+    }
+
+    #[test]
+    fn an_answer_of_our_own_becomes_packets_for_a_client_only() {
+        let ok = &OkPacket::new(Status::AUTOCOMMIT);
+        let refusal = &ErrPacket::new(1105, b"no");
+        for mut outlet in [Outlet::Client, merged(Outlet::Kept(Transcript::default()))] {
+            assert!(!outlet.keeps_ok(ok));
+            assert!(!outlet.keeps_error(refusal));
+            assert!(!outlet.keeps_rows(&["a"], &[], &budget()));
+        }
+        assert!(Outlet::Nowhere.keeps_ok(ok));
+        assert!(Outlet::Nowhere.keeps_error(refusal));
+        assert!(Outlet::Nowhere.keeps_rows(&["a"], &[], &budget()));
+        let mut kept = Outlet::Kept(Transcript::default());
+        assert!(kept.keeps_error(refusal));
+        let Heard::Refused(heard) = kept.into_transcript().heard(CAPABILITIES) else {
+            panic!("an error was said");
+        };
+        assert_eq!((heard.number, &*heard.message), (1105, &b"no"[..]));
     }
 
     #[test]
@@ -140,17 +262,17 @@ mod tests {
         let more = |sequence| ok(sequence, Status::AUTOCOMMIT | Status::MORE_RESULTS);
         let mut outer = merged(Outlet::Client);
         begin(&mut outer, true);
-        assert_eq!(outer.pass(&reply, &budget, CAPABILITIES), Some(more(1)));
+        assert_eq!(outer.pass(&reply, &budget), Some(more(1)));
         begin(&mut outer, true);
         let mut inner = merged(outer);
         begin(&mut inner, false);
-        assert_eq!(inner.pass(&reply, &budget, CAPABILITIES), Some(more(2)));
+        assert_eq!(inner.pass(&reply, &budget), Some(more(2)));
         let Outlet::Merged(_, mut outer) = inner else {
             panic!("it was made so");
         };
         begin(&mut outer, false);
         let last = ok(3, Status::AUTOCOMMIT);
-        assert_eq!(outer.pass(&reply, &budget, CAPABILITIES), Some(last));
+        assert_eq!(outer.pass(&reply, &budget), Some(last));
     }
 
     #[test]
@@ -158,10 +280,10 @@ mod tests {
         let (budget, reply) = (budget(), ok(1, Status::AUTOCOMMIT));
         let mut outlet = merged(Outlet::Kept(Transcript::default()));
         begin(&mut outlet, false);
-        assert_eq!(outlet.pass(&reply, &budget, CAPABILITIES), None);
+        assert_eq!(outlet.pass(&reply, &budget), None);
         let Outlet::Merged(_, to) = outlet else {
             panic!("it was made so");
         };
-        assert_eq!(to.into_transcript().bytes(), reply);
+        assert!(matches!(to.into_transcript().heard(CAPABILITIES), Heard::Ok { .. }));
     }
 }

@@ -83,12 +83,11 @@ pub(crate) fn compression(agreed: Capabilities, zstd_level: Option<u8>) -> Optio
 impl Client {
     /// What the client's account may have demands on; None outside TLS.
     pub(crate) fn tls_facts(&self) -> Option<TlsFacts> {
-        self.is_secure().then(|| {
-            let certificate = self.channel().peer_certificate();
-            TlsFacts {
-                cipher: self.channel().cipher(),
-                certificate: certificate.map(|names| (names.issuer, names.subject)),
-            }
+        let channel = self.channel().filter(|channel| channel.is_secure())?;
+        let certificate = channel.peer_certificate();
+        Some(TlsFacts {
+            cipher: channel.cipher(),
+            certificate: certificate.map(|names| (names.issuer, names.subject)),
         })
     }
 }

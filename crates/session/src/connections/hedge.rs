@@ -16,6 +16,7 @@ use routing::Plan;
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
 use crate::counters::count;
@@ -58,7 +59,7 @@ impl Session {
 
     /// Sends the read and receives the beginning of its reply, from whoever begins.
     async fn first_bytes(&mut self, lease: &mut Lease, run: &Run, plan: &Plan) -> Received {
-        if let Err(error) = send_copy(&self.client, lease.connection_mut()).await {
+        if let Err(error) = send_copy(&self.client.request, lease.connection_mut()).await {
             return (Err(error), Vec::new());
         }
         let limit = Duration::from_millis(self.core.settings().reads.hedge_ms);
@@ -102,7 +103,7 @@ impl Session {
         let key = pools.key(other.server, other.read_only, &self.user.identity.pass);
         let taking = Box::pin(pools.take(&target, key, &self.variables.state, 0));
         let mut lease = reactor::timeout(limit, taking).await?.ok()?;
-        send_copy(&self.client, lease.connection_mut()).await.ok()?;
+        send_copy(&self.client.request, lease.connection_mut()).await.ok()?;
         Some(lease)
     }
 }
@@ -120,13 +121,13 @@ pub(crate) fn hedges(
         && run.job == Job::Frame(Expect::Results)
         && run.shape.facts.is_empty()
         && reads::may_move(core, connections, &run.shape)
-        && !client.has_more()
-        && !client.is_split()
+        && !client.request.has_more()
+        && !client.request.is_split()
         && !query::has_attributes(client)
 }
 
-async fn send_copy(client: &Client, connection: &mut Connection) -> io::Result<()> {
-    let frame = client.frame().to_vec();
+async fn send_copy(request: &Request, connection: &mut Connection) -> io::Result<()> {
+    let frame = request.frame().to_vec();
     let bytes = frame.len();
     connection.send(frame, 0..bytes).await.0
 }

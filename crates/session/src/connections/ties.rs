@@ -3,7 +3,7 @@
 //! Whatever cannot be followed from the text ties the session until it ends: several statements in
 //! one text, names that are computed, statements prepared from values that nobody saw.
 
-mod note;
+pub(crate) mod note;
 
 use std::collections::{BTreeMap, BTreeSet};
 

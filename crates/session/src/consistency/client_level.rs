@@ -24,7 +24,7 @@ use crate::internal::NOWHERE;
 use crate::internal::own::{Own, is_own};
 use crate::per_core::Core;
 use crate::query::calls_only_quiet;
-use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -53,21 +53,24 @@ impl Core {
     }
 }
 
-impl Session {
-    /// No replica is known to have the required GTID: what of it this read needs, where that is known to be less.
-    pub(crate) fn need_of(&self, shape: &Shape, job: Job) -> Option<Position> {
-        match job {
-            Job::Frame(Expect::Results) if self.client.is_split() => None,
-            Job::Frame(Expect::Results) | Job::Execute(_) => need_of_text(
-                &self.core,
-                &self.variables,
-                &self.connections,
-                &self.promises,
-                shape,
-                user_variables::text(&self.client, &self.prepared, job),
-            ),
-            Job::Frame(_) | Job::Prepare(_) => None,
-        }
+/// No replica is known to have the required GTID: what of it this read needs, where that is known to be less.
+pub(crate) fn need_of(
+    context: &StatementContext<'_>,
+    promises: &Promises,
+    shape: &Shape,
+    job: Job,
+) -> Option<Position> {
+    match job {
+        Job::Frame(Expect::Results) if context.client.request.is_split() => None,
+        Job::Frame(Expect::Results) | Job::Execute(_) => need_of_text(
+            context.core,
+            context.variables,
+            context.connections,
+            promises,
+            shape,
+            user_variables::text(&context.client.request, context.prepared, job),
+        ),
+        Job::Frame(_) | Job::Prepare(_) => None,
     }
 }
 

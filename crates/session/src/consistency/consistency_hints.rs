@@ -1,6 +1,7 @@
 //! What the hints of a text ask of a read: its level, its bound, an answer from the cache.
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::defaults;
 use crate::consistency::defaults::UNBOUNDED_MS;
@@ -101,7 +102,7 @@ pub(crate) async fn refuse_hint(
 ) -> Result<(), End> {
     let reason = {
         let mut scan = core.scan.borrow_mut();
-        let text = &client.payload()[1..];
+        let text = &client.request.payload()[1..];
         scan.read(text, &variables.mode);
         hinted(&scan.hint, text).err().unwrap_or_default()
     };

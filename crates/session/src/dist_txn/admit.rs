@@ -7,6 +7,7 @@ use farm::dist_txn::{Atomic, Branch, Place};
 use farm::{Engine, Group, GroupKind, error};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
+use mysql_wire::reply::ErrPacket;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
@@ -15,13 +16,16 @@ use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
+use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::dist_txn::branch::Start;
 use crate::dist_txn::held;
@@ -31,6 +35,7 @@ use crate::execution::exec::{Job, Shape, Tried};
 use crate::execution::without;
 use crate::per_core::Core;
 use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
 
@@ -122,7 +127,7 @@ impl Session {
         let calls = shape.class == Class::Call && self.transaction.is_dist_txn();
         let harmless = calls
             && Box::pin(routine::calls_no_end(
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &mut self.connections,
                 &self.prepared,
@@ -163,7 +168,12 @@ impl Session {
                     message,
                 }) => {
                     let client = &mut self.client;
-                    client.server_error(number, sqlstate, &message).await?;
+                    let refusal = ErrPacket {
+                        number,
+                        sqlstate,
+                        message: &message,
+                    };
+                    client.answer_error(&refusal).await?;
                     return Ok(false);
                 }
                 // The statement finds out.
@@ -269,7 +279,9 @@ impl Session {
             &self.transaction,
             &self.promises,
         );
-        if !self.name_or_lose(plain).await? {
+        let (core, client) = (&self.core, &mut self.client);
+        let (connections, transaction) = (&mut self.connections, &mut self.transaction);
+        if !name_or_lose(core, client, connections, transaction, plain).await? {
             return Ok(false);
         }
         let mut run = None;
@@ -318,29 +330,6 @@ impl Session {
                     }
                 }
             }
-        }
-        Ok(true)
-    }
-
-    /// The transaction needs a name before it has a branch; a coordinator group that fails to give it one is
-    /// lost. False: the client has been answered.
-    async fn name_or_lose(&mut self, plain: bool) -> Result<bool, End> {
-        if let Err(error) = dist_txn_name::name_dist_txn(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            plain,
-        )
-        .await
-        {
-            return lose_coordinator(
-                &self.core,
-                &mut self.client,
-                &mut self.connections,
-                &mut self.transaction,
-                &error,
-            )
-            .await;
         }
         Ok(true)
     }
@@ -468,7 +457,7 @@ impl Session {
         shape: &Shape,
         plain: bool,
     ) -> Result<(), ConnectionError> {
-        let Some(start) = self.start_of_branch(group, plain)? else {
+        let Some(start) = start_of_branch(&self.context(), &self.promises, group, plain)? else {
             return Ok(());
         };
         if let Some(held) = self.connections.current.held.as_mut() {
@@ -484,67 +473,83 @@ impl Session {
         );
         Ok(())
     }
+}
 
-    /// What begins the branch on the held connection; `None` without one.
-    ///
-    /// # Errors
-    /// The server has no XA that is safe.
-    pub(super) fn start_of_branch(
-        &mut self,
-        group: &Group,
-        plain: bool,
-    ) -> Result<Option<Start>, ConnectionError> {
-        let terms = of_session::dist_txn_terms(&self.core, &self.user, &self.promises);
-        let read_only = self.transaction.dist_txn.as_ref().is_some_and(|it| it.read_only);
-        let (Some(dist_txn), Some(held)) =
-            (&self.transaction.dist_txn, &self.connections.current.held)
-        else {
-            return Ok(None);
-        };
-        if !plain
-            && let (Engine::MySql, version) = held::version_of(&self.core, &held.lease)
-            && version < MYSQL_SAFE
-            && !terms.unsafe_xa
-        {
-            return Err(refused(format!(
-                "Heddle: a server of group {} is older than MySQL 8.0.30, whose XA does not survive \
-                 every crash (allow_unsafe_xa)",
-                group.name
-            )));
-        }
-        let connection = held.lease.connection();
-        let branch = dist_txn.id.filter(|_| !plain).map(|id| Branch {
-            id,
-            group: group.number,
-            owner: Place {
-                server: connection.server,
-                connection: connection.thread_id.into(),
-            },
-        });
-        let mut texts: Vec<Vec<u8>> = Vec::new();
-        if terms.lock_wait_ms > 0 {
-            texts.push(shorten(terms.lock_wait_ms).into_bytes());
-        }
-        texts.extend(dist_txn.next.iter().map(|text| text.to_vec()));
-        if dist_txn.snapshot && branch.is_some() {
-            texts.push(REPEATABLE.to_vec());
-        }
-        texts.extend(match branch {
-            Some(branch) => Some(format!("XA START {branch}").into_bytes()),
-            // The client's own statement begins it.
-            None if dist_txn.snapshot => None,
-            None if read_only => Some(b"START TRANSACTION READ ONLY".to_vec()),
-            None => Some(b"START TRANSACTION".to_vec()),
-        });
-        texts.extend(dist_txn.savepoints.iter().cloned());
-        Ok(Some(Start { branch, texts }))
+/// What begins the branch on the held connection; `None` without one.
+///
+/// # Errors
+/// The server has no XA that is safe.
+pub(crate) fn start_of_branch(
+    context: &StatementContext<'_>,
+    promises: &Promises,
+    group: &Group,
+    plain: bool,
+) -> Result<Option<Start>, ConnectionError> {
+    let terms = of_session::dist_txn_terms(context.core, context.user, promises);
+    let read_only = context.transaction.dist_txn.as_ref().is_some_and(|it| it.read_only);
+    let (Some(dist_txn), Some(held)) =
+        (&context.transaction.dist_txn, &context.connections.current.held)
+    else {
+        return Ok(None);
+    };
+    if !plain
+        && let (Engine::MySql, version) = held::version_of(context.core, &held.lease)
+        && version < MYSQL_SAFE
+        && !terms.unsafe_xa
+    {
+        return Err(refused(format!(
+            "Heddle: a server of group {} is older than MySQL 8.0.30, whose XA does not survive \
+             every crash (allow_unsafe_xa)",
+            group.name
+        )));
     }
+    let connection = held.lease.connection();
+    let branch = dist_txn.id.filter(|_| !plain).map(|id| Branch {
+        id,
+        group: group.number,
+        owner: Place {
+            server: connection.server,
+            connection: connection.thread_id.into(),
+        },
+    });
+    let mut texts: Vec<Vec<u8>> = Vec::new();
+    if terms.lock_wait_ms > 0 {
+        texts.push(shorten(terms.lock_wait_ms).into_bytes());
+    }
+    texts.extend(dist_txn.next.iter().map(|text| text.to_vec()));
+    if dist_txn.snapshot && branch.is_some() {
+        texts.push(REPEATABLE.to_vec());
+    }
+    texts.extend(match branch {
+        Some(branch) => Some(format!("XA START {branch}").into_bytes()),
+        // The client's own statement begins it.
+        None if dist_txn.snapshot => None,
+        None if read_only => Some(b"START TRANSACTION READ ONLY".to_vec()),
+        None => Some(b"START TRANSACTION".to_vec()),
+    });
+    texts.extend(dist_txn.savepoints.iter().cloned());
+    Ok(Some(Start { branch, texts }))
+}
+
+/// The transaction needs a name before it has a branch; a coordinator group that fails to give it one is
+/// lost. False: the client has been answered.
+async fn name_or_lose(
+    core: &Core,
+    client: &mut Client,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    plain: bool,
+) -> Result<bool, End> {
+    if let Err(error) = dist_txn_name::name_dist_txn(core, connections, transaction, plain).await {
+        return lose_coordinator(core, client, connections, transaction, &error).await;
+    }
+    Ok(true)
 }
 
 /// The group that was to decide has lost its part: the whole transaction is over.
 async fn lose_coordinator(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     connections: &mut GroupConnections,
     transaction: &mut Transaction,
     why: &ConnectionError,

@@ -17,8 +17,9 @@ use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
 use super::xa::Own;
 use super::{DistTxn, Part};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
@@ -31,6 +32,7 @@ use crate::dist_txn::held;
 use crate::dist_txn::waits;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
 use crate::transaction::state::Transaction;
 use crate::transaction::{loss, settle};
@@ -95,7 +97,8 @@ impl Session {
         let ended = match id.is_some() || !crossed {
             true if sides.is_empty() => return Outcome::Undone(None),
             true => {
-                let drive = self.drive_of(id, sides, own, None);
+                let drive =
+                    drive_of(&self.context(), &self.handle, &self.promises, id, sides, own, None);
                 let event = match commit {
                     true => Event::Commit,
                     false => Event::Rollback,
@@ -118,26 +121,6 @@ impl Session {
         }
         self.settle_sides(ended.sides, pins);
         outcome
-    }
-
-    /// What ends them.
-    pub(super) fn drive_of(
-        &self,
-        id: Option<GlobalId>,
-        sides: Vec<Side>,
-        own: Option<&Own>,
-        machine: Option<Commit>,
-    ) -> Drive {
-        Drive {
-            operator: Arc::clone(&self.core.shared.operator),
-            id,
-            sides,
-            alone: None,
-            own: own.map(|own| own.xid.clone()),
-            machine,
-            settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
-            copies: wait::copies(&self.core, &self.handle, &self.user, &self.transaction).into(),
-        }
     }
 
     /// The session ends, or begins anew: what it has open over several groups is rolled back; what is
@@ -287,6 +270,28 @@ impl Session {
     }
 }
 
+/// What ends them.
+pub(super) fn drive_of(
+    context: &StatementContext<'_>,
+    handle: &Handle,
+    promises: &Promises,
+    id: Option<GlobalId>,
+    sides: Vec<Side>,
+    own: Option<&Own>,
+    machine: Option<Commit>,
+) -> Drive {
+    Drive {
+        operator: Arc::clone(&context.core.shared.operator),
+        id,
+        sides,
+        alone: None,
+        own: own.map(|own| own.xid.clone()),
+        machine,
+        settle_ms: promises.failover_wait_ms + SETTLE_MS,
+        copies: wait::copies(context.core, handle, context.user, context.transaction).into(),
+    }
+}
+
 /// The parts with their connections, and what ties the session to each of these.
 pub(super) fn sides_of(
     core: &Core,
@@ -398,7 +403,7 @@ fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut Group
 /// The client does not know that its transaction is undone: it hears so now. False: it is not, or
 /// the statement says ROLLBACK.
 pub(crate) async fn tell_undone(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &mut SessionVariables,
     transaction: &mut Transaction,
     shape: &Shape,

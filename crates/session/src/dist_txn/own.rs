@@ -11,6 +11,7 @@ use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::client::end::End;
 use crate::counters::count;
+use crate::dist_txn::admit;
 use crate::dist_txn::{self, branch, dist_txn_name, end, waits};
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
@@ -100,7 +101,9 @@ impl Session {
             if !self.sit_for_branch(group, shape, job).await? {
                 return Ok(false);
             }
-            let Ok(Some(start)) = self.start_of_branch(group, plain) else {
+            let Ok(Some(start)) =
+                admit::start_of_branch(&self.context(), &self.promises, group, plain)
+            else {
                 continue;
             };
             let Some(mut held) = self.connections.current.held.take() else {

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use farm::{Engine, error};
 use sqltext::Verb;
 
+use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::dist_txn::held;
@@ -17,6 +19,7 @@ use crate::introspection::operator::Answer;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
 /// What MariaDB keeps of the moment.
@@ -37,32 +40,6 @@ struct Position {
 }
 
 impl Session {
-    /// `HEDDLE SNAPSHOT`: the positions of the open snapshot.
-    pub(crate) async fn show_snapshot(&mut self) -> Result<(), End> {
-        if !self.transaction.dist_txn.as_ref().is_some_and(|it| it.snapshot) {
-            let text = "no snapshot over the groups is open in this session: START TRANSACTION WITH \
-                        CONSISTENT SNAPSHOT opens one";
-            return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
-        }
-        let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
-        let rows = positions(&self.core, &mut self.connections, &self.transaction)
-            .await
-            .into_iter()
-            .map(row)
-            .collect();
-        let columns = ["group", "server", "gtid", "file", "position"];
-        local::send_answer(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            Answer {
-                columns: columns.map(str::to_owned).to_vec(),
-                rows,
-            },
-        )
-        .await
-    }
-
     /// Answers a dump tool's question for the GTID position of its snapshot with the positions of all
     /// groups. False: it is not asked, or one cannot be said.
     pub(crate) async fn tell_positions(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
@@ -71,7 +48,7 @@ impl Session {
         {
             return Ok(false);
         }
-        let text = user_variables::text(&self.client, &self.prepared, job);
+        let text = user_variables::text(&self.client.request, &self.prepared, job);
         let begins = text.get(..ASKED.len());
         if !begins.is_some_and(|begins| begins.eq_ignore_ascii_case(ASKED)) {
             return Ok(false);
@@ -95,6 +72,34 @@ impl Session {
         .await?;
         Ok(true)
     }
+}
+
+/// `HEDDLE SNAPSHOT`: the positions of the open snapshot.
+pub(crate) async fn show_snapshot(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+) -> Result<(), End> {
+    if !transaction.dist_txn.as_ref().is_some_and(|it| it.snapshot) {
+        let text = "no snapshot over the groups is open in this session: START TRANSACTION WITH \
+                    CONSISTENT SNAPSHOT opens one";
+        return client.error(&error::COMMAND_REFUSED, &[text]).await;
+    }
+    let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
+    let rows = positions(core, connections, transaction).await.into_iter().map(row).collect();
+    let columns = ["group", "server", "gtid", "file", "position"];
+    local::send_answer(
+        client,
+        variables,
+        transaction,
+        Answer {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows,
+        },
+    )
+    .await
 }
 
 async fn positions(

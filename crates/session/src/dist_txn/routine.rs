@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use sqltext::{Mode, PieceKind, put_string};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::Job;
 use crate::prepared::statements::PreparedStatements;
@@ -80,7 +80,7 @@ fn calls(text: &[u8], database: &[u8], mode: &Mode) -> Option<Vec<Routine>> {
 
 /// The CALL that is about to run on the current seat ends no transaction.
 pub(super) async fn calls_no_end(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     connections: &mut GroupConnections,
     prepared: &PreparedStatements,
@@ -88,7 +88,7 @@ pub(super) async fn calls_no_end(
 ) -> bool {
     let database = variables.state.database().unwrap_or_default().to_vec();
     let Some(mut left) =
-        calls(user_variables::text(client, prepared, job), &database, &variables.mode)
+        calls(user_variables::text(request, prepared, job), &database, &variables.mode)
     else {
         return false;
     };

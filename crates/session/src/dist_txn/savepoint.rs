@@ -4,7 +4,9 @@ use backend::ConnectionError;
 use farm::error;
 use sqltext::{Mode, PieceKind, Verb};
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::dist_txn::{snapshot, verb};
 use crate::execution::exec::{Job, Shape};
@@ -26,7 +28,7 @@ fn name_of(text: &[u8], mode: &Mode) -> Option<String> {
 impl Session {
     /// Runs such a statement on all groups of the open transaction. False: it is one group's matter.
     pub(super) async fn savepoint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
         let Some(dist_txn) = &mut self.transaction.dist_txn else {
             return Ok(false);
         };
@@ -101,7 +103,12 @@ impl Session {
                 message,
             }) => {
                 let client = &mut self.client;
-                client.server_error(number, sqlstate, &message).await?;
+                let refusal = mysql_wire::reply::ErrPacket {
+                    number,
+                    sqlstate,
+                    message: &message,
+                };
+                client.answer_error(&refusal).await?;
             }
             Err(error) => {
                 let why = error.to_string();

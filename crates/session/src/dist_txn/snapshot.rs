@@ -23,6 +23,7 @@ use super::drive::allow;
 use super::question::NOT_ALLOWED;
 use super::{DistTxn, LetGo, Part};
 use crate::authentication::login::SessionUser;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
@@ -91,7 +92,7 @@ impl Session {
         }
         self.transaction.dist_txn = None;
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
         let manner = manner_of_snapshot(
             &self.core,
             &self.user,

@@ -6,15 +6,17 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use super::{Begun, DistTxn, Part};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
+use crate::place;
 use crate::session::{self, Session};
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
@@ -88,8 +90,8 @@ impl Session {
             );
             return Ok(false);
         }
-        let frame =
-            Request::query(user_variables::text(&self.client, &self.prepared, job)).into_frame();
+        let frame = Request::query(user_variables::text(&self.client.request, &self.prepared, job))
+            .into_frame();
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = Begun {
             shape: *shape,
@@ -149,10 +151,10 @@ impl Session {
 
     /// Before such a SET: if it does, all groups commit. False: the client has been answered.
     pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
-        let text = self.text_of(job);
+        let text = place::text_of(&self.context(), job);
         let text = text
             .as_deref()
-            .unwrap_or_else(|| user_variables::text(&self.client, &self.prepared, job));
+            .unwrap_or_else(|| user_variables::text(&self.client.request, &self.prepared, job));
         let refused = match switched(text, "autocommit", &self.variables.mode) {
             None | Some(Some(false)) => return Ok(true),
             Some(Some(true)) => self.finish(true).await.error(),
@@ -171,7 +173,7 @@ impl Session {
 /// Answers UNLOCK TABLES where no table is locked: it leaves the open transaction as it is. False:
 /// it is something else.
 pub(crate) async fn unlock_nothing(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &mut SessionVariables,
     connections: &GroupConnections,
     transaction: &Transaction,
@@ -272,7 +274,7 @@ pub(crate) fn may_commit_by_set(
 
 /// Answers the current statement with OK.
 pub(super) async fn say_done(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &mut SessionVariables,
     transaction: &Transaction,
     run: &mut StatementRun,
@@ -334,5 +336,59 @@ fn plain_begin(before: Status, read_only: bool) -> Begun {
         shape,
         frame: Request::query(text).into_frame(),
         before,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mysql_wire::relay::Expect;
+    use sqltext::Dialect;
+
+    use super::*;
+    use crate::client::sink::buffer::{now, ok};
+    use crate::transaction::state::none;
+    use crate::variables::session_variables::fresh;
+
+    #[test]
+    fn what_heddle_itself_has_done_is_a_statement_of_its_own() {
+        let (mut sink, mut variables) = (Vec::<u8>::new(), fresh(Dialect::MariaDb));
+        variables.status = Status::AUTOCOMMIT | Status::IN_TRANS;
+        let transaction = none();
+        let mut run = StatementRun::default();
+        let shape = Shape::command();
+        let told = say_done(&mut sink, &mut variables, &transaction, &mut run, &shape);
+        now(told).expect("a buffer takes all");
+        assert_eq!(ok(&sink), (0, 0, Status::AUTOCOMMIT | Status::IN_TRANS));
+        assert_eq!(run.number, 1);
+    }
+
+    #[test]
+    fn tables_that_nobody_locked_are_unlocked_within_a_transaction_alone() {
+        let (mut sink, mut variables) = (Vec::<u8>::new(), fresh(Dialect::MariaDb));
+        let mut transaction = none();
+        let (connections, mut run) = (GroupConnections::default(), StatementRun::default());
+        let shape = Shape {
+            verb: Verb::UnlockTables,
+            ..Shape::command()
+        };
+        let job = Job::Frame(Expect::Results);
+        let mut unlock = |transaction: &Transaction, shape: &Shape, sink: &mut Vec<u8>| {
+            let told = unlock_nothing(
+                sink,
+                &mut variables,
+                &connections,
+                transaction,
+                &mut run,
+                shape,
+                job,
+            );
+            now(told).expect("a buffer takes all")
+        };
+        assert!(!unlock(&transaction, &shape, &mut sink), "a server unlocks");
+        transaction.dist_txn = Some(begin_of_own(Status::AUTOCOMMIT).into());
+        assert!(!unlock(&transaction, &Shape::command(), &mut sink), "it is something else");
+        assert!(sink.is_empty());
+        assert!(unlock(&transaction, &shape, &mut sink));
+        ok(&sink);
     }
 }

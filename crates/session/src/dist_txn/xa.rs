@@ -21,6 +21,7 @@ use sqltext::{Facts, Xa, XaName, XaWay};
 use super::DistTxn;
 use super::end::{Outcome, UNDONE};
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
@@ -80,7 +81,7 @@ impl Session {
         if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
             return Ok(false);
         }
-        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
         let Some(xa) = sqltext::xa(&text, &self.variables.mode).filter(|_| several) else {
             return Ok(false);
         };
@@ -279,7 +280,15 @@ impl Session {
             parts,
             dist_txn.own.as_deref(),
         );
-        let drive = self.drive_of(dist_txn.id, sides, dist_txn.own.as_deref(), None);
+        let drive = end::drive_of(
+            &self.context(),
+            &self.handle,
+            &self.promises,
+            dist_txn.id,
+            sides,
+            dist_txn.own.as_deref(),
+            None,
+        );
         let ended = Box::pin(drive.run(Event::Hold)).await;
         if ended.reply == Reply::Held {
             for (side, tied) in ended.sides.into_iter().zip(pins) {
@@ -373,7 +382,15 @@ impl Session {
         for side in &mut sides {
             side.prepared = true;
         }
-        let drive = self.drive_of(dist_txn.id, sides, dist_txn.own.as_deref(), machine);
+        let drive = end::drive_of(
+            &self.context(),
+            &self.handle,
+            &self.promises,
+            dist_txn.id,
+            sides,
+            dist_txn.own.as_deref(),
+            machine,
+        );
         let event = match verdict {
             Verdict::Commit => Event::Commit,
             Verdict::Abort => Event::Rollback,

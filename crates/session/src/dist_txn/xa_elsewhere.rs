@@ -1,8 +1,9 @@
 //! XA transactions of clients that another session or another router has.
 
 use super::end::SETTLE_MS;
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// Answers what cannot be done within the client's own transaction: what would end it. False:
 /// something else.
 pub(crate) async fn own_bars(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     transaction: &Transaction,
     shape: &Shape,
 ) -> Result<bool, End> {

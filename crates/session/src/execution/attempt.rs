@@ -1,28 +1,26 @@
 //! One attempt on one connection: make it ready, send, relay the reply as it comes.
 
+mod refusal;
+
 use std::rc::Rc;
 use std::time::Instant;
 
 use backend::{Connection, ConnectionError, Lease};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
-use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::{Expect, Outcome, Relay};
-use mysql_wire::reply::{ErrPacket, SessionChange};
+use mysql_wire::reply::SessionChange;
 use mysql_wire::statement::PARAMETERS_COUNTED;
-use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
-use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
-use crate::connections::hold::{is_tended, says_read_only};
 use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
 use crate::consistency::write_tags::tagging;
 use crate::counters::count;
-use crate::dist_txn::waits;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::pipe::Pipe;
 use crate::execution::profile::Step;
@@ -31,25 +29,19 @@ use crate::execution::{relayed, rules};
 use crate::per_core::{Core, Handle};
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::commands;
-use crate::session::{self, Session, is_free};
+use crate::session::context::StatementContext;
+use crate::session::{self, Session};
 use crate::transaction::replay;
 use crate::transaction::resume::Tally;
 use crate::variables::assigned::{self, try_to_repeat};
 use crate::variables::changes::Changes;
-use crate::variables::session_variables::SessionVariables;
 use crate::variables::{defaults, insert_id, user_variables};
 
 /// The command byte of COM_STMT_EXECUTE.
 const EXECUTE: u8 = Command::StmtExecute as u8;
 
-/// ER_QUERY_INTERRUPTED.
-pub(crate) const QUERY_INTERRUPTED: u16 = 1317;
-
 /// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
 const SMALL_BUFFERS_MAX: usize = 2;
-
-/// The pieces of a long reply. It bounds what a slow client costs.
-pub(crate) const LONG_BUFFER_BYTES: usize = 65_536;
 
 impl Session {
     /// Runs the command of `run` on this connection, and those behind it that may go with it: then
@@ -75,7 +67,7 @@ impl Session {
         if self.run.measured.is_none() {
             let digest = user_variables::digest(
                 &self.core,
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &self.prepared,
                 &run.shape,
@@ -109,7 +101,8 @@ impl Session {
         if defaults::may_set_globals(&run.shape) {
             let (client, own, prepared) = (&self.client, &self.variables, &self.prepared);
             let (shape, job) = (&run.shape, run.job);
-            let asked = defaults::ask_globals(client, own, prepared, connection, shape, job);
+            let asked =
+                defaults::ask_globals(&client.request, own, prepared, connection, shape, job);
             run.globals = Box::pin(asked).await;
         }
         let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
@@ -127,23 +120,23 @@ impl Session {
             }
             Err(_) => return Ok(Answer::UNSENT),
         };
-        if own.is_none() && self.client.has_more() {
+        if own.is_none() && self.client.request.has_more() {
             run.pipeline = Box::pin(self.couple(connection, run, read_only)).await;
             self.handle.in_pipeline.set(!run.pipeline.commands.is_empty());
         }
         count(&self.core.counters.statements);
-        let sent = match own
-            .or_else(|| tagging::tagged(&self.core, &self.client, &self.promises, connection, run))
-        {
+        let sent = match own.or_else(|| {
+            tagging::tagged(&self.core, &self.client.request, &self.promises, connection, run)
+        }) {
             Some(bytes) => {
                 let range = 0..bytes.len();
                 connection.send(bytes, range).await.0
             }
             None => {
-                let (frame, range) = self.client.lend();
+                let (frame, range) = self.client.request.lend();
                 let end = range.end + run.pipeline.bytes;
                 let (sent, frame) = connection.send(frame, range.start..end).await;
-                self.client.restore(frame);
+                self.client.request.restore(frame);
                 sent
             }
         };
@@ -210,21 +203,26 @@ impl Session {
             }
             _ => {}
         }
+        let failed = outcome.error.is_some();
+        let text = user_variables::text(&self.client.request, &self.prepared, job);
         if shape.facts.contains(Facts::USER_VARIABLE) {
-            let failed = outcome.error.is_some();
-            changes.pins_user_variables = self.note_variables(connection, shape, job, failed);
+            let id = self.handle.id;
+            let noted = self.variables.note_user_variables(id, connection, shape, text, failed);
+            changes.pins_user_variables = noted;
         }
         if self.connections.may_tie(shape) {
-            let failed = outcome.error.is_some();
-            changes.ended = Box::pin(self.note_ties(connection, shape, job, failed)).await;
+            let whole = (!self.client.request.is_split()).then_some(text);
+            let (core, own, connections) = (&self.core, &self.variables, &mut self.connections);
+            let noting = connections.note_ties(core, own, connection, shape, whole, failed);
+            changes.ended = Box::pin(noting).await;
         }
         changes.pins |= changes.tracking && !shape.tracking;
         // A SET that failed has assigned nothing, and a question behind it would take its
         // diagnostics away.
-        let nothing = shape.class == Class::Set && outcome.error.is_some();
+        let nothing = shape.class == Class::Set && failed;
         if !nothing && assigned::may_assign(shape) {
             let learning = assigned::learn_assigned(
-                &self.client,
+                &self.client.request,
                 &self.variables,
                 &self.prepared,
                 connection,
@@ -247,7 +245,7 @@ impl Session {
                 connection.condemn();
             }
         }
-        if insert_id::assigns_insert_id(&self.client, &self.prepared, shape, job) {
+        if insert_id::assigns_insert_id(&self.client.request, &self.prepared, shape, job) {
             let _ =
                 Box::pin(insert_id::learn_insert_id(&self.handle, &mut self.variables, connection))
                     .await;
@@ -265,7 +263,7 @@ impl Session {
     ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
         user_variables::bring_values(
             &self.handle,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &self.prepared,
             connection,
@@ -274,9 +272,10 @@ impl Session {
         )
         .await?;
         let ready = match job {
-            Job::Frame(expect) => {
-                (expect, attributed(&self.core, &self.client, &self.promises, connection, shape))
-            }
+            Job::Frame(expect) => (
+                expect,
+                attributed(&self.core, &self.client.request, &self.promises, connection, shape),
+            ),
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
                 commands::ready_statement(
@@ -288,7 +287,7 @@ impl Session {
                 )
                 .await?;
                 // The byte behind command and id says what cursor the client wants: 0 for none.
-                let expect = match self.client.payload() {
+                let expect = match self.client.request.payload() {
                     [EXECUTE, _, _, _, _, flags, ..] if flags & !PARAMETERS_COUNTED != 0 => {
                         Expect::Cursor
                     }
@@ -322,7 +321,7 @@ impl Session {
         read_only: bool,
         pipe: &mut Pipe,
     ) -> Result<Answer, End> {
-        let mut relay = self.relay_of(connection, &run.shape, expect);
+        let mut relay = relay_of(&self.context(), connection, &run.shape, expect);
         let mut changes = Changes::default();
         let counted = self.connections.may_resume(run, pipe);
         let mut tally = run.resume.map(Tally::after);
@@ -385,23 +384,6 @@ impl Session {
         }
     }
 
-    /// What turns the server's reply into the client's.
-    fn relay_of(&self, connection: &Connection, shape: &Shape, expect: Expect) -> Relay {
-        // Before the client can hear of it.
-        if shape.writes && !connection.tells_gtids {
-            client_level::tell_client_unlogged(&self.core, &self.connections, &self.transaction);
-        }
-        let server = connection.capabilities;
-        Relay::new(
-            expect,
-            self.client.capabilities,
-            server,
-            session::status_now(&self.variables, &self.transaction),
-        )
-        .showing(self.variables.shown(connection, shape))
-        .of_several(shape.has_several_results())
-    }
-
     /// How the attempt ended when this error, whose packet comes next, says nothing about the command
     /// itself.
     async fn refused(
@@ -414,71 +396,31 @@ impl Session {
     ) -> Option<Answer> {
         match relayed::ends(&self.handle, connection, run, outcome.error?).await {
             true => Some(Answer::LOST),
-            false => self.refusal(run, outcome, read_only, pipe),
+            false => self.context().refusal(&self.handle, run, outcome, read_only, pipe),
         }
-    }
-
-    /// The same of an error behind which the connection goes on.
-    fn refusal(
-        &self,
-        run: &Run,
-        outcome: &Outcome,
-        read_only: bool,
-        pipe: &Pipe,
-    ) -> Option<Answer> {
-        if let Some(refusal) = waits::waited_across(&self.core, &self.transaction, run, outcome) {
-            return Some(Answer::Refused(refusal));
-        }
-        let refusal = run.refusal(outcome, read_only);
-        let refusal = refusal.or_else(|| {
-            refusal_in_transaction(
-                &self.core,
-                &self.handle,
-                &self.client,
-                &self.variables,
-                &self.connections,
-                outcome,
-                pipe,
-            )
-        });
-        refusal.or_else(|| {
-            let alone = run.alone && is_free(self.variables.status);
-            let plain = run.pipeline.commands.is_empty() && !run.shape.has_several_results();
-            let error = (alone && plain && !read_only)
-                .then(|| read_only_error(&self.client, outcome, pipe));
-            let error = error.flatten()?;
-            Some(Answer::ReadOnly(ServerRefusal {
-                number: error.number,
-                sqlstate: error.sqlstate,
-                message: error.message.to_vec(),
-            }))
-        })
     }
 }
 
-/// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
-/// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
-fn refusal_in_transaction(
-    core: &Core,
-    handle: &Handle,
-    client: &Client,
-    variables: &SessionVariables,
-    connections: &GroupConnections,
-    outcome: &Outcome,
-    pipe: &Pipe,
-) -> Option<Answer> {
-    if variables.status.contains(Status::IN_TRANS_READONLY) {
-        let error = read_only_error(client, outcome, pipe);
-        return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
+/// What turns the server's reply into the client's.
+fn relay_of(
+    context: &StatementContext<'_>,
+    connection: &Connection,
+    shape: &Shape,
+    expect: Expect,
+) -> Relay {
+    // Before the client can hear of it.
+    if shape.writes && !connection.tells_gtids {
+        client_level::tell_client_unlogged(context.core, context.connections, context.transaction);
     }
-    let log = connections.current.replay.as_ref()?;
-    if relayed::is_killed(handle)
-        || !is_tended(&core.shared.published.load(), connections.current.group)
-    {
-        return None;
-    }
-    let error = log.may_be_repeated().then(|| read_only_error(client, outcome, pipe));
-    error.flatten().map(|_| Answer::UNSENT)
+    let server = connection.capabilities;
+    Relay::new(
+        expect,
+        context.client.capabilities,
+        server,
+        session::status_now(context.variables, context.transaction),
+    )
+    .showing(context.variables.shown(connection, shape))
+    .of_several(shape.has_several_results())
 }
 
 impl GroupConnections {
@@ -515,28 +457,16 @@ pub(crate) fn start_clock(
 /// The current text with its attributes, for a server that takes them.
 fn attributed(
     core: &Core,
-    client: &Client,
+    request: &Request,
     promises: &Promises,
     connection: &Connection,
     shape: &Shape,
 ) -> Option<Vec<u8>> {
     let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
-    (takes && client.payload()[0] == Command::Query as u8).then(|| {
+    (takes && request.payload()[0] == Command::Query as u8).then(|| {
         let comment = tagging::tag_for(core, promises, connection, shape);
-        client.with_attributes(&comment)
+        request.with_attributes(&comment)
     })
-}
-
-/// The error that comes next, if it says that the server is read-only.
-fn read_only_error<'p>(
-    client: &Client,
-    outcome: &Outcome,
-    pipe: &'p Pipe,
-) -> Option<ErrPacket<'p>> {
-    outcome.error?;
-    let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..)?;
-    let error = ErrPacket::decode(packet, client.capabilities).ok()?;
-    says_read_only(error.number, error.message).then_some(error)
 }
 
 /// The server's connection broke within this reply.

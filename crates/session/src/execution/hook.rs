@@ -3,7 +3,7 @@
 //! One request, one connection, HTTP/1.0, so that an answer is never cut in pieces. A hook that does
 //! not answer in time, or says what is no decision, has decided nothing: the rule's fallback holds.
 
-mod ask;
+pub(crate) mod ask;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -28,10 +28,11 @@ const SEVERAL: &str = "*";
 pub(crate) fn begin(session: &mut Session, shape: &Shape, job: Job) {
     let (core, client, variables) = (&session.core, &mut session.client, &session.variables);
     client.refused = 0;
-    let digest = user_variables::digest(core, client, variables, &session.prepared, shape, job);
+    let digest =
+        user_variables::digest(core, &client.request, variables, &session.prepared, shape, job);
     let mut asked = session.handle.asked.borrow_mut();
     asked.digest = digest;
-    asked.origin.read(user_variables::text(client, &session.prepared, job));
+    asked.origin.read(user_variables::text(&client.request, &session.prepared, job));
     session.run.measured = Some(Measured {
         began: Instant::now(),
         job,
@@ -164,7 +165,7 @@ fn example(session: &Session, job: Job) -> Option<String> {
     if !session.core.digests.shows_examples() {
         return None;
     }
-    let text = user_variables::text(&session.client, &session.prepared, job);
+    let text = user_variables::text(&session.client.request, &session.prepared, job);
     if text.len() > EXAMPLE_OF_MAX || may_hold_secret(text) {
         return None;
     }

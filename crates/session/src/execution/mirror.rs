@@ -4,7 +4,7 @@
 //! are dropped and counted. A copy runs on a connection of its session's account, which is reset
 //! before anybody else uses it.
 
-mod copies;
+pub(crate) mod copies;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -19,15 +19,19 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::counters::count;
 use crate::dist_txn::held;
 use crate::execution::attempt;
 use crate::execution::exec::{Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape};
 use crate::execution::pipe::Pipe;
+use crate::execution::rules;
 use crate::execution::{measure, relayed, servers_tried};
 use crate::per_core::{Core, Handle};
+use crate::place;
 use crate::place::Where;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
@@ -82,8 +86,8 @@ impl Session {
     ) -> Pipeline {
         let mut pipeline = Pipeline::default();
         let text = matches!(run.job, Job::Frame(Expect::Results) | Job::Execute(_));
-        let place = self.client.place();
-        let leads = text && place.len() <= BYTES_MAX && !self.client.is_split();
+        let place = self.client.request.place();
+        let leads = text && place.len() <= BYTES_MAX && !self.client.request.is_split();
         // Attributes stand between the texts of a pipeline and are not for every server.
         let attributes = Capabilities::QUERY_ATTRIBUTES;
         let plain =
@@ -96,7 +100,14 @@ impl Session {
             || self.run.ruled.is_some()
             || !may_flow(&self.core, &self.variables, &self.connections, &self.transaction)
             || is_carried_out_here(&self.core, &self.transaction, &run.shape)
-            || !rides(&self.client, &self.variables, &self.prepared, &run.shape, run.job, replica)
+            || !rides(
+                &self.client.request,
+                &self.variables,
+                &self.prepared,
+                &run.shape,
+                run.job,
+                replica,
+            )
         {
             return pipeline;
         }
@@ -108,7 +119,7 @@ impl Session {
             COMMANDS_MAX
         };
         while pipeline.commands.len() < commands_max && self.client.step() {
-            let end = self.client.place().end;
+            let end = self.client.request.place().end;
             if end - place.start > BYTES_MAX {
                 break;
             }
@@ -122,7 +133,7 @@ impl Session {
                     .await
                     .is_err()
             {
-                readdress(&mut self.client, &command);
+                readdress(&mut self.client.request, &command);
                 break;
             }
             pipeline.commands.push_back(command);
@@ -138,16 +149,18 @@ impl Session {
         connection: &mut Connection,
         replica: bool,
     ) -> Option<PipelinedCommand> {
-        let (shape, job) = match Command::try_from(*self.client.payload().first()?) {
+        let (shape, job) = match Command::try_from(*self.client.request.payload().first()?) {
             Ok(Command::Query) => {
-                let mut shape = query::query_shape(&self.core, &self.client, &self.variables);
+                let mut shape =
+                    query::query_shape(&self.core, &self.client.request, &self.variables);
                 if servers_tried::is_known_writer(&self.core, &shape) {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
                 (shape, Job::Frame(Expect::Results))
             }
             Ok(Command::StmtExecute) => {
-                let (id, shape) = prepared_packets::executable(&self.client, &self.prepared)?;
+                let (id, shape) =
+                    prepared_packets::executable(&self.client.request, &self.prepared)?;
                 if servers_tried::is_known_writer(&self.core, &shape) {
                     return None;
                 }
@@ -155,13 +168,13 @@ impl Session {
             }
             _ => return None,
         };
-        if !rides(&self.client, &self.variables, &self.prepared, &shape, job, replica)
+        if !rides(&self.client.request, &self.variables, &self.prepared, &shape, job, replica)
             || is_carried_out_here(&self.core, &self.transaction, &shape)
-            || self.is_ruled(&shape, job)
+            || rules::is_ruled(&self.context(), &shape, job)
         {
             return None;
         }
-        let place = self.place(&shape, job);
+        let place = place::place(&self.context(), &self.run, &shape, job);
         let open = self.transaction.dist_txn.is_some();
         if !stays(&self.core, &self.handle, &self.connections, &place, &shape, open) {
             return None;
@@ -169,7 +182,7 @@ impl Session {
         // Last, because it changes the command.
         if let Job::Execute(id) = job
             && !prepared_packets::address_as_it_is(
-                &mut self.client,
+                &mut self.client.request,
                 &mut self.prepared,
                 connection,
                 id,
@@ -198,7 +211,15 @@ impl Session {
                 (last, _) => return Ok(last),
             };
             self.note_route(connection, run, &outcome, &changes);
-            self.log_statement(run, &outcome);
+            replay::log_statement(
+                &self.core,
+                &self.client,
+                &self.variables,
+                &mut self.connections,
+                &self.prepared,
+                run,
+                &outcome,
+            );
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
             measure::end_in_pipeline(self, pipe.ready);
             self.client.step();
@@ -229,7 +250,7 @@ impl Session {
 }
 
 fn rides(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     shape: &Shape,
@@ -238,7 +259,7 @@ fn rides(
 ) -> bool {
     let plain_ends = variables.state.variable("completion_type").is_none();
     may_ride(shape, replica, plain_ends)
-        && !insert_id::assigns_insert_id(client, prepared, shape, job)
+        && !insert_id::assigns_insert_id(request, prepared, shape, job)
 }
 
 /// True where a statement may reach the current group without a question: outside transactions, and
@@ -296,19 +317,19 @@ pub(crate) fn leave_pipeline(client: &mut Client, run: &mut Run) -> bool {
     if run.pipeline.commands.is_empty() {
         return false;
     }
-    let place = client.place();
+    let place = client.request.place();
     for command in std::mem::take(&mut run.pipeline).commands {
         client.step();
-        readdress(client, &command);
+        readdress(&mut client.request, &command);
     }
     client.go_back(place);
     true
 }
 
 /// Writes the client's own id of a statement back into the current command.
-fn readdress(client: &mut Client, command: &PipelinedCommand) {
+fn readdress(request: &mut Request, command: &PipelinedCommand) {
     if let Job::Execute(id) = command.job {
-        client.patch(1, &id.to_le_bytes());
+        request.patch(1, &id.to_le_bytes());
     }
 }
 

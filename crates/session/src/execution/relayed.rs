@@ -4,7 +4,6 @@
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::client::{Client, local_file};
-use crate::execution::attempt::{LONG_BUFFER_BYTES, QUERY_INTERRUPTED};
 use crate::execution::exec::{Answer, Loss, Run};
 use crate::execution::pipe::Pipe;
 use crate::execution::statement_run::StatementRun;
@@ -14,6 +13,12 @@ use backend::{Connection, Questions, Residue, ends_connection};
 use farm::Engine;
 use mysql_wire::command::Command;
 use mysql_wire::relay::{BUFFER_BYTES, Relay};
+
+/// ER_QUERY_INTERRUPTED.
+const QUERY_INTERRUPTED: u16 = 1317;
+
+/// The pieces of a long reply. It bounds what a slow client costs.
+const LONG_BUFFER_BYTES: usize = 65_536;
 
 /// The server wants a file of the client's.
 pub(crate) async fn ask_file(
@@ -118,19 +123,8 @@ pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
     use super::*;
-
-    /// The future of a value that nobody has to wait for.
-    fn now<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(value) => value,
-            Poll::Pending => panic!("it waits"),
-        }
-    }
+    use crate::client::sink::buffer::now;
 
     #[test]
     fn what_was_walked_is_forwarded_and_counted_and_the_rest_stays() {

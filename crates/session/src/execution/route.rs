@@ -6,13 +6,18 @@ use mysql_wire::status::Status;
 use routing::{Plan, Reason, Refusal, Standing};
 use sqltext::Class;
 
+use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
 use crate::consistency::client_level;
+use crate::consistency::promises::Promises;
 use crate::consistency::promises::keeping;
 use crate::consistency::reads::{self, want_positions};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::statement_run::StatementRun;
+use crate::per_core::Core;
 use crate::session::Session;
+use crate::variables::session_variables::SessionVariables;
 
 impl Session {
     /// Chooses the server.
@@ -30,10 +35,21 @@ impl Session {
             shape,
         );
         self.promises.narrowed = None;
-        let routed = self.route_once(shape, avoid)?;
+        let routed = route_once(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &mut self.promises,
+            &self.run,
+            shape,
+            avoid,
+        )?;
         let (plan, _) = &routed;
         let late = plan.wait || plan.reason == Reason::TooOld;
-        match job.filter(|_| late).and_then(|job| self.need_of(shape, job)) {
+        match job
+            .filter(|_| late)
+            .and_then(|job| client_level::need_of(&self.context(), &self.promises, shape, job))
+        {
             Some(need) => self.route_for(shape, avoid, need),
             None => Ok(routed),
         }
@@ -48,7 +64,15 @@ impl Session {
     ) -> Result<(Plan, Target), Refusal> {
         count(&self.core.counters.reads_narrowed);
         self.promises.narrowed = Some(Box::new(need));
-        self.route_once(shape, avoid)
+        route_once(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &mut self.promises,
+            &self.run,
+            shape,
+            avoid,
+        )
     }
 
     /// The same for a text that is not the current command's, and is not run.
@@ -70,50 +94,53 @@ impl Session {
             None => Ok(routed),
         }
     }
+}
 
-    fn route_once(&mut self, shape: &Shape, avoid: &[ServerId]) -> Result<(Plan, Target), Refusal> {
-        let held = match &self.connections.current.held {
-            Some(held) => Some(held.lease.connection().server),
-            None => self.connections.current.last_server.filter(|_| shape.asks_back()),
-        };
-        let snapshot = self.core.shared.published.load();
-        // A server that is gone knows nothing more of the statement before.
-        let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
-        let held = held.filter(|&id| self.connections.current.held.is_some() || !gone(id));
-        self.core.heed(&snapshot.accounts);
-        let group = self.connections.group(&snapshot);
-        self.promises.counts = group.is_some_and(|group| group.servers.len() > 1);
-        let begins = reads::begins_reading(&self.core, shape);
-        let read = shape.class == Class::Read || begins;
-        let reads = self.promises.counts && read && held.is_none();
-        let now_us = if reads { self.core.now_us() } else { 0 };
-        self.promises.began_us = now_us;
-        let standing = Standing {
-            group: group.map(|group| &**group),
-            held,
-            last_used: self.connections.current.last_server,
-            last_replica: self.connections.current.seen.last_replica(),
-            autocommit: begins || self.variables.status.contains(Status::AUTOCOMMIT),
-            need: keeping::need(&self.core, &self.connections, &self.promises, shape, now_us),
-            among: self.run.ruled.as_ref().and_then(|r| r.servers.as_deref()),
-        };
-        let mut balance = self.core.balance.borrow_mut();
-        let plan = routing::plan(
-            &snapshot,
-            read,
-            shape.hint,
-            &standing,
-            avoid,
-            &mut balance,
-            &|server| self.core.pools.in_use(server),
-        )?;
-        if reads {
-            want_positions(&snapshot, &standing.need, &plan);
-        }
-        let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
-            error: error::NO_SERVER,
-            detail: "of this session".to_owned(),
+fn route_once(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    promises: &mut Promises,
+    run: &StatementRun,
+    shape: &Shape,
+    avoid: &[ServerId],
+) -> Result<(Plan, Target), Refusal> {
+    let held = match &connections.current.held {
+        Some(held) => Some(held.lease.connection().server),
+        None => connections.current.last_server.filter(|_| shape.asks_back()),
+    };
+    let snapshot = core.shared.published.load();
+    // A server that is gone knows nothing more of the statement before.
+    let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
+    let held = held.filter(|&id| connections.current.held.is_some() || !gone(id));
+    core.heed(&snapshot.accounts);
+    let group = connections.group(&snapshot);
+    promises.counts = group.is_some_and(|group| group.servers.len() > 1);
+    let begins = reads::begins_reading(core, shape);
+    let read = shape.class == Class::Read || begins;
+    let reads = promises.counts && read && held.is_none();
+    let now_us = if reads { core.now_us() } else { 0 };
+    promises.began_us = now_us;
+    let standing = Standing {
+        group: group.map(|group| &**group),
+        held,
+        last_used: connections.current.last_server,
+        last_replica: connections.current.seen.last_replica(),
+        autocommit: begins || variables.status.contains(Status::AUTOCOMMIT),
+        need: keeping::need(core, connections, promises, shape, now_us),
+        among: run.ruled.as_ref().and_then(|r| r.servers.as_deref()),
+    };
+    let mut balance = core.balance.borrow_mut();
+    let plan =
+        routing::plan(&snapshot, read, shape.hint, &standing, avoid, &mut balance, &|server| {
+            core.pools.in_use(server)
         })?;
-        Ok((plan, target))
+    if reads {
+        want_positions(&snapshot, &standing.need, &plan);
     }
+    let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
+        error: error::NO_SERVER,
+        detail: "of this session".to_owned(),
+    })?;
+    Ok((plan, target))
 }

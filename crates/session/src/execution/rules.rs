@@ -20,8 +20,9 @@ use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
 use sqltext::{Class, Facts};
 
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
@@ -30,6 +31,7 @@ use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::{Core, Handle};
 use crate::query;
+use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
 
@@ -54,7 +56,7 @@ impl Session {
 
     async fn run_ruled(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let rules = self.core.shared.rules.load();
-        let Some(decision) = self.decision(&rules, &shape, job) else {
+        let Some(decision) = decision(&self.context(), &rules, &shape, job) else {
             return self.run_free(shape, job).await;
         };
         rules.count(&decision);
@@ -81,7 +83,7 @@ impl Session {
             }
         }
         if let Some(hook) = actions.hook.take().filter(|_| actions.refuse.is_none()) {
-            let verdict = self.ask_hook(rules, &hook, &shape, job).await;
+            let verdict = self.context().ask_hook(&self.handle, rules, &hook, &shape, job).await;
             match verdict {
                 Ok(verdict) => by_hook = verdict.overrule(&mut actions),
                 Err(reason) => {
@@ -100,7 +102,7 @@ impl Session {
             && let Err(error) = rewrite_query(
                 &self.core,
                 &self.handle,
-                &mut self.client,
+                &mut self.client.request,
                 &self.variables,
                 rewrite,
                 &mut shape,
@@ -113,7 +115,7 @@ impl Session {
             && !self.variables.status.contains(Status::IN_TRANS)
             && self.variables.status.contains(Status::AUTOCOMMIT)
         {
-            self.mirror(to, &shape, job);
+            self.context().mirror(to, &shape, job);
         }
         self.run.prefer(&actions, &mut shape);
         if let Some(ruled) = &mut self.run.ruled {
@@ -121,76 +123,83 @@ impl Session {
         }
         self.run_free(shape, job).await
     }
+}
 
-    /// What the rules want done with the command; `None` where none of them is about it.
-    pub(crate) fn decision(&self, rules: &Rules, shape: &Shape, job: Job) -> Option<Decision> {
-        let joined;
-        let asked = match job {
-            Job::Execute(id) => self.prepared.statements.get(&id)?.asked.as_ref(),
-            _ => None,
-        };
-        if let Some(text) = asked {
-            // A rule has changed its text; rules are about the client's own.
-            let shape = self.core.shape(text.bytes(), &self.variables.mode);
-            return decide(&self.core, &self.user, &self.variables, rules, text.bytes(), &shape);
+/// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
+/// where that is another. The error is the client's answer.
+pub(crate) fn prepare_by_rules(
+    core: &Core,
+    user: &SessionUser,
+    request: &mut Request,
+    variables: &SessionVariables,
+    run: &mut StatementRun,
+    text: Rc<Text>,
+    shape: &mut Shape,
+) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
+    let rules = core.shared.rules.load();
+    let Some(decision) = decide(core, user, variables, &rules, text.bytes(), shape) else {
+        return Ok((text, None));
+    };
+    if let Some(refusal) = &decision.actions.refuse {
+        rules.count(&decision);
+        count(&core.counters.statements_refused);
+        return Err(Refusal {
+            error: error::STATEMENT_REFUSED,
+            detail: refusal.to_string(),
+        });
+    }
+    let rewritten = match &decision.actions.rewrite {
+        Some(rewrite) => rewritten(core, rewrite, text.bytes()),
+        None => Ok(None),
+    };
+    let rewritten = rewritten.map_err(|error| Refusal {
+        error,
+        detail: String::new(),
+    })?;
+    let result = match rewritten {
+        None => (text, None),
+        Some(new) => {
+            request.replace_text(&new);
+            *shape = core.shape(&new, &variables.mode);
+            (core.text(&new), Some(text))
         }
-        let text = match job {
-            Job::Execute(id) => self.prepared.statement_text(id),
-            _ if self.client.is_split() => {
-                joined = packet::joined(self.client.frame());
-                &joined[1..]
-            }
-            _ => &self.client.payload()[1..],
-        };
-        decide(&self.core, &self.user, &self.variables, rules, text, shape)
-    }
+    };
+    run.prefer(&decision.actions, shape);
+    Ok(result)
+}
 
-    /// True when a rule is about the command, which therefore must be looked at alone.
-    pub(crate) fn is_ruled(&self, shape: &Shape, job: Job) -> bool {
-        let rules = &self.core.shared.rules;
-        !rules.is_empty() && self.decision(&rules.load(), shape, job).is_some()
-    }
+/// True when a rule is about the command, which therefore must be looked at alone.
+pub(crate) fn is_ruled(context: &StatementContext<'_>, shape: &Shape, job: Job) -> bool {
+    let rules = &context.core.shared.rules;
+    !rules.is_empty() && decision(context, &rules.load(), shape, job).is_some()
+}
 
-    /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
-    /// where that is another. The error is the client's answer.
-    pub(crate) fn prepare_by_rules(
-        &mut self,
-        text: Rc<Text>,
-        shape: &mut Shape,
-    ) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
-        let rules = self.core.shared.rules.load();
-        let Some(decision) =
-            decide(&self.core, &self.user, &self.variables, &rules, text.bytes(), shape)
-        else {
-            return Ok((text, None));
-        };
-        if let Some(refusal) = &decision.actions.refuse {
-            rules.count(&decision);
-            count(&self.core.counters.statements_refused);
-            return Err(Refusal {
-                error: error::STATEMENT_REFUSED,
-                detail: refusal.to_string(),
-            });
+/// What the rules want done with the command; `None` where none of them is about it.
+fn decision(
+    context: &StatementContext<'_>,
+    rules: &Rules,
+    shape: &Shape,
+    job: Job,
+) -> Option<Decision> {
+    let joined;
+    let asked = match job {
+        Job::Execute(id) => context.prepared.statements.get(&id)?.asked.as_ref(),
+        _ => None,
+    };
+    if let Some(text) = asked {
+        // A rule has changed its text; rules are about the client's own.
+        let shape = context.core.shape(text.bytes(), &context.variables.mode);
+        return decide(context.core, context.user, context.variables, rules, text.bytes(), &shape);
+    }
+    let text = match job {
+        Job::Execute(id) => context.prepared.statement_text(id),
+        _ if context.client.request.is_split() => {
+            joined = packet::joined(context.client.request.frame());
+            &joined[1..]
         }
-        let rewritten = match &decision.actions.rewrite {
-            Some(rewrite) => rewritten(&self.core, rewrite, text.bytes()),
-            None => Ok(None),
-        };
-        let rewritten = rewritten.map_err(|error| Refusal {
-            error,
-            detail: String::new(),
-        })?;
-        let result = match rewritten {
-            None => (text, None),
-            Some(new) => {
-                self.client.replace_text(&new);
-                *shape = self.core.shape(&new, &self.variables.mode);
-                (self.core.text(&new), Some(text))
-            }
-        };
-        self.run.prefer(&decision.actions, shape);
-        Ok(result)
-    }
+        _ => &context.client.request.payload()[1..],
+    };
+    decide(context.core, context.user, context.variables, rules, text, shape)
 }
 
 impl StatementRun {
@@ -230,19 +239,19 @@ pub(crate) fn decide(
 fn rewrite_query(
     core: &Core,
     handle: &Handle,
-    client: &mut Client,
+    request: &mut Request,
     variables: &SessionVariables,
     rewrite: &Rewrite,
     shape: &mut Shape,
 ) -> Result<(), ClientError> {
-    let text = packet::joined(client.frame());
+    let text = packet::joined(request.frame());
     let Some(text) = rewritten(core, rewrite, &text[1..])? else {
         return Ok(());
     };
-    client.replace_text(&text);
-    *shape = query::query_shape(core, client, variables);
+    request.replace_text(&text);
+    *shape = query::query_shape(core, request, variables);
     if shape.facts.contains(Facts::CONNECTION_ID) {
-        query::identify(core, handle, client, variables, shape);
+        query::identify(core, handle, request, variables, shape);
     }
     Ok(())
 }

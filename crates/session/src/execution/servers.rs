@@ -10,6 +10,7 @@ use routing::Plan;
 use sqltext::{Class, Facts};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::hedge;
 use crate::connections::parked::{Parked, reclaim};
@@ -27,6 +28,7 @@ use crate::per_core::{Core, Handle};
 use crate::prepared::statements::commands;
 use crate::session::{self, Session};
 use crate::transaction::outcome::recover;
+use crate::transaction::replay;
 use crate::transaction::{loss, settle};
 use crate::variables::defaults;
 use crate::variables::diagnostics::answers;
@@ -54,7 +56,16 @@ impl Session {
         if keeping::may_prove(&self.connections, &self.promises, &shape)
             || keeping::may_ask_to_move(&self.core, &self.connections, &self.promises, &shape)
         {
-            Box::pin(self.ask_before_read(&shape)).await;
+            Box::pin(keeping::ask_before_read(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+                &self.promises,
+                &shape,
+            ))
+            .await;
         }
         while self.try_server(&mut run, &mut avoid).await? {}
         Ok(())
@@ -79,8 +90,11 @@ impl Session {
                 reads::pass_over(&self.core, &self.connections, plan.server, avoid);
                 return Ok(true);
             }
-            Err(error) if self.does_without(&error) => return Ok(true),
             Err(error) => {
+                let (core, handle, own) = (&self.core, &self.handle, &mut self.variables);
+                if without::does_without(core, handle, &self.user, own, &error) {
+                    return Ok(true);
+                }
                 let tried = Tried { plan, target, free };
                 return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
             }
@@ -110,7 +124,15 @@ impl Session {
         };
         if let Answer::Done(done) = answer {
             self.note_answer(lease.connection(), run, &done.outcome, &done.changes);
-            self.log_statement(run, &done.outcome);
+            replay::log_statement(
+                &self.core,
+                &self.client,
+                &self.variables,
+                &mut self.connections,
+                &self.prepared,
+                run,
+                &done.outcome,
+            );
             self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
             return Ok(false);
         }
@@ -122,12 +144,6 @@ impl Session {
     fn keep_after_error(&mut self, lease: Lease, pins: Pins) {
         let (core, handle, own) = (&self.core, &self.handle, &self.variables);
         settle::give_back_after_error(core, handle, own, &mut self.connections, lease, pins);
-    }
-
-    /// True when the connection is had after all, without what its server refused.
-    fn does_without(&mut self, error: &PoolError) -> bool {
-        let (core, handle, user) = (&self.core, &self.handle, &self.user);
-        without::does_without(core, handle, user, &mut self.variables, error)
     }
 
     /// After an attempt that did not end with the server's answer: the same.

@@ -18,7 +18,9 @@ use sqltext::{Dialect, Facts, Victim};
 use crate::Message;
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
 use crate::execution::exec::{Job, Shape};
@@ -87,7 +89,7 @@ impl Session {
     /// COM_PROCESS_KILL.
     pub(crate) async fn process_kill(&mut self) -> Result<(), End> {
         let how = How::CONNECTION;
-        match self.client.payload().get(1..5) {
+        match self.client.request.payload().get(1..5) {
             Some(&[a, b, c, d]) => self.kill(u32::from_le_bytes([a, b, c, d]).into(), how).await,
             _ => {
                 let details = ["COM_PROCESS_KILL"];
@@ -100,9 +102,16 @@ impl Session {
     /// as that server lists it, and goes there.
     pub(crate) async fn kill_statement(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
         if shape.facts.contains(Facts::SHUTDOWN) {
-            return self.refuse_shutdown().await;
+            return rights::refuse_shutdown(
+                &self.core,
+                &self.user,
+                &mut self.client,
+                &self.variables,
+                &mut self.connections,
+            )
+            .await;
         }
-        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
+        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
         if shape.facts.contains(Facts::MULTIPLE) {
             return self.kill_ahead(&text, shape, job).await;
         }
@@ -203,8 +212,8 @@ impl Session {
             .await;
         }
         let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
-        self.client.replace_text(&text);
-        let shape = query::query_shape(&self.core, &self.client, &self.variables);
+        self.client.request.replace_text(&text);
+        let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
         Box::pin(self.run_query(shape)).await
     }
 
@@ -306,7 +315,7 @@ impl Session {
         }
         let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
         ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
-        self.client.ok_with(&ok).await
+        self.client.answer_ok(&ok).await
     }
 }
 
@@ -389,7 +398,7 @@ impl SessionUser {
 fn only_parameter(client: &Client, prepared: &PreparedStatements, job: Job) -> Option<u64> {
     let Job::Execute(id) = job else { return None };
     let statement = prepared.statements.get(&id).filter(|s| !s.long_data)?;
-    let body = client.payload().get(1..)?;
+    let body = client.request.payload().get(1..)?;
     let execute = Execute::decode(body, statement.params, query::has_attributes(client)).ok()?;
     let &[column, flags, ..] = &statement.types[..] else {
         return None;
@@ -465,7 +474,7 @@ async fn spares_system(
 }
 
 async fn answer_kill(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     verdict: Verdict,
@@ -490,7 +499,11 @@ fn send_kill(core: &Core, entry: &Entry, how: How) {
 }
 
 /// A session that ends itself, or the KILL that it runs.
-async fn kill_self(client: &mut Client, variables: &SessionVariables, how: How) -> Result<(), End> {
+async fn kill_self(
+    client: &mut impl ReplySink,
+    variables: &SessionVariables,
+    how: How,
+) -> Result<(), End> {
     let error = match (how.query, variables.mode.dialect) {
         (false, Dialect::MariaDb) => error::CONNECTION_KILLED,
         _ => error::QUERY_KILLED,
@@ -520,7 +533,7 @@ impl Core {
         if !how.query {
             // As on the servers: the client finds its connection closed, whatever it waits for.
             handle.killed.set(true);
-            handle.closer.close();
+            handle.end();
             self.acks.interrupt(handle.id);
         }
         self.waiting.interrupt(handle.waiting.get());

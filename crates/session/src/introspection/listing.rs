@@ -15,11 +15,17 @@ use mysql_wire::result::{ColumnKind, ValueKind};
 use mysql_wire::statement::PARAMETERS_COUNTED;
 use sqltext::{Facts, Listing};
 
+use crate::authentication::login::SessionUser;
+use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::nowhere;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::processlist::{self, Row, row};
 use crate::introspection::rights;
+use crate::per_core::Core;
+use crate::per_core::Handle;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{shown, user_variables};
@@ -55,16 +61,16 @@ impl Session {
     /// False: the client has been told why that is not possible.
     #[cold]
     pub(crate) async fn list_in_query(&mut self, shape: &mut Shape) -> Result<bool, End> {
-        if self.client.is_split() {
+        if self.client.request.is_split() {
             return Ok(true);
         }
-        let text = packet::joined(self.client.frame()).split_off(1);
+        let text = packet::joined(self.client.request.frame()).split_off(1);
         match self.with_clients(&text, shape).await? {
             Listed::AsItWas => Ok(true),
             Listed::Told => Ok(false),
             Listed::Text(listed) => {
                 user_variables::leave_text(&self.core, &self.variables, shape, &text);
-                self.client.replace_text(&listed);
+                self.client.request.replace_text(&listed);
                 Ok(true)
             }
         }
@@ -86,8 +92,8 @@ impl Session {
         };
         user_variables::leave_text(&self.core, &self.variables, &mut shape, &text);
         // A cursor would be fetched from under the other text.
-        let flags = self.client.payload().get(FLAGS_AT).copied().unwrap_or(0);
-        self.client.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
+        let flags = self.client.request.payload().get(FLAGS_AT).copied().unwrap_or(0);
+        self.client.request.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
         let own = self.prepared.exchange_text(id, listed);
         let done = Box::pin(self.run_command(shape, Job::Execute(id))).await;
         if let Some(own) = own {
@@ -107,7 +113,17 @@ impl Session {
         }
         let mut queries = Vec::new();
         for listing in listings {
-            match self.query_for(listing, text).await {
+            match query_for(
+                (&self.core, &self.handle),
+                &self.user,
+                &self.client,
+                &self.variables,
+                &mut self.connections,
+                listing,
+                text,
+            )
+            .await
+            {
                 Ok(Some(query)) => queries.push((listing, query)),
                 Ok(None) => return Ok(Listed::AsItWas),
                 Err(error) => {
@@ -130,51 +146,47 @@ impl Session {
             Some(text) => Ok(Listed::Text(text)),
         }
     }
+}
 
-    /// The query that stands for a listing; `None` where the server has no such table.
-    async fn query_for(
-        &mut self,
-        listing: Listing,
-        text: &[u8],
-    ) -> Result<Option<String>, PoolError> {
-        let asked = format!("SHOW FULL COLUMNS FROM {}", listing.name());
-        let columns = match rights::ask_table(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            asked.as_bytes(),
-        )
-        .await
-        {
+/// The query that stands for a listing; `None` where the server has no such table.
+async fn query_for(
+    (core, handle): (&Core, &Handle),
+    user: &SessionUser,
+    client: &Client,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    listing: Listing,
+    text: &[u8],
+) -> Result<Option<String>, PoolError> {
+    let asked = format!("SHOW FULL COLUMNS FROM {}", listing.name());
+    let columns =
+        match rights::ask_table(core, user, variables, connections, asked.as_bytes()).await {
             Ok(table) => columns(&table),
             Err(PoolError::Connection(ConnectionError::Refused { .. })) => return Ok(None),
             Err(error) => return Err(error),
         };
-        if columns.is_empty() {
-            return Ok(None);
-        }
-        if !listing.lists_processes() && listing != Listing::Threads {
-            return Ok(Some(shown::own_values_of(&self.client, listing)));
-        }
-        if listing == Listing::Threads {
-            let host = self.user.peer.ip().to_canonical().to_string();
-            return Ok(Some(own_thread(&columns, self.handle.id, &host)));
-        }
-        let names: Vec<(String, ValueKind)> = columns.iter().map(Column::as_shown).collect();
-        let seen =
-            processlist::seen(&self.core, &self.user, &self.variables, &mut self.connections).await;
-        let all = format!("SELECT * FROM {}", listing.name());
-        let said = processlist::said(&self.core, &self.user, &seen.views, all.as_bytes()).await;
-        let mut rows: Vec<Row> = Vec::new();
-        for view in &seen.views {
-            let known = view.running.and_then(|place| said.get(&place));
-            let asks = (view.id == self.handle.id).then_some(text);
-            rows.push(row(view, &names, known, asks));
-        }
-        rows.extend(seen.silent.iter().map(|silent| silent.row(&names)));
-        Ok(Some(constant(listing, &columns, &rows)))
+    if columns.is_empty() {
+        return Ok(None);
     }
+    if !listing.lists_processes() && listing != Listing::Threads {
+        return Ok(Some(shown::own_values_of(client, listing)));
+    }
+    if listing == Listing::Threads {
+        let host = user.peer.ip().to_canonical().to_string();
+        return Ok(Some(own_thread(&columns, handle.id, &host)));
+    }
+    let names: Vec<(String, ValueKind)> = columns.iter().map(Column::as_shown).collect();
+    let seen = processlist::seen(core, user, variables, connections).await;
+    let all = format!("SELECT * FROM {}", listing.name());
+    let said = processlist::said(core, user, &seen.views, all.as_bytes()).await;
+    let mut rows: Vec<Row> = Vec::new();
+    for view in &seen.views {
+        let known = view.running.and_then(|place| said.get(&place));
+        let asks = (view.id == handle.id).then_some(text);
+        rows.push(row(view, &names, known, asks));
+    }
+    rows.extend(seen.silent.iter().map(|silent| silent.row(&names)));
+    Ok(Some(constant(listing, &columns, &rows)))
 }
 
 /// The current text may name a table that lists connections.

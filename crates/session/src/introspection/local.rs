@@ -10,10 +10,13 @@ use routing::{Plan, Refusal};
 use sqltext::{Facts, MsHint, Verb};
 
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::keeping;
+use crate::dist_txn::positions;
 use crate::execution::choice;
 use crate::execution::exec::Shape;
 use crate::execution::profile::{PartProfile, Profile};
@@ -24,6 +27,7 @@ use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::Asked;
 use crate::per_core::{Core, Handle};
+use crate::place::explain;
 use crate::place::{Explained, estimate};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -32,7 +36,7 @@ use crate::variables::session_variables::SessionVariables;
 impl Session {
     /// `HEDDLE …`.
     pub(crate) async fn local(&mut self) -> Result<(), End> {
-        let text = &self.client.payload()[1..];
+        let text = &self.client.request.payload()[1..];
         let words = sqltext::heddle_words(text, &self.variables.mode);
         let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
         match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
@@ -47,7 +51,16 @@ impl Session {
                 .await
             }
             Some("explain") => self.explain(&words).await,
-            Some("snapshot") => self.show_snapshot().await,
+            Some("snapshot") => {
+                positions::show_snapshot(
+                    &self.core,
+                    &mut self.client,
+                    &self.variables,
+                    &mut self.connections,
+                    &self.transaction,
+                )
+                .await
+            }
             Some("profile") => {
                 show_profile(
                     (&self.core, &self.handle),
@@ -86,7 +99,7 @@ impl Session {
 
     /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
     async fn explain(&mut self, _words: &[String]) -> Result<(), End> {
-        let payload = self.client.payload()[1..].to_vec();
+        let payload = self.client.request.payload()[1..].to_vec();
         let text = after_word(after_word(&payload));
         let mut shape = self.core.shape(text, &self.variables.mode);
         let digest = self.core.digests.of(shape.hash, text, &self.variables.mode);
@@ -99,7 +112,7 @@ impl Session {
             &mut shape,
         );
         let here = self.connections.group(&self.core.snapshot()).cloned();
-        match self.explain_place(text, &shape) {
+        match explain::explain_place(&self.context(), &self.handle, &self.run, text, &shape) {
             Some(Explained::Rows(mut answer)) => {
                 self.run.ruled = None;
                 Box::pin(estimate::estimate(&self.core, &self.user, &self.variables, &mut answer))
@@ -177,7 +190,7 @@ fn explained(
 
 async fn operate(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     user: &SessionUser,
     variables: &mut SessionVariables,
     connections: &mut GroupConnections,
@@ -214,7 +227,7 @@ async fn operate(
 /// a shard, whose answer has the numbers of the statement before.
 async fn select_shard(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     run: &mut StatementRun,
     status: Status,
     words: &[String],
@@ -228,7 +241,7 @@ async fn select_shard(
         return client.error(&error::SETTING_UNKNOWN, &[chosen.variable()]).await;
     }
     run.choose(chosen);
-    client.ok_with(&run.profile.ok(status)).await
+    client.answer_ok(&run.profile.ok(status)).await
 }
 
 /// The columns of a profile.
@@ -264,7 +277,7 @@ const PROFILE: [&str; 23] = [
 /// who asked Heddle something in between has them back.
 async fn show_profile(
     (core, handle): (&Core, &Handle),
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     run: &mut StatementRun,
@@ -274,7 +287,7 @@ async fn show_profile(
         [] => 1,
         [word] if word.eq_ignore_ascii_case("repeat") => {
             let status = session::status_now(variables, transaction);
-            return client.ok_with(&run.profile.ok(status)).await;
+            return client.answer_ok(&run.profile.ok(status)).await;
         }
         [word, number] if word.eq_ignore_ascii_case("for") => {
             let number = number.parse().ok();
@@ -409,7 +422,7 @@ async fn access(
 
 /// Sends an answer of rows.
 pub(crate) async fn send_answer(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     answer: Answer,
@@ -420,13 +433,13 @@ pub(crate) async fn send_answer(
         .into_iter()
         .map(|row| row.into_iter().map(|cell| cell.map(String::into_bytes)).collect())
         .collect();
-    client.rows(&columns, &rows, session::status_now(variables, transaction)).await
+    client.answer_rows(&columns, &rows, session::status_now(variables, transaction)).await
 }
 
 /// `HEDDLE STATUS [LIKE pattern]`: the counters of all cores, added up.
 async fn show_status(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     words: &[String],
@@ -452,11 +465,11 @@ async fn show_status(
 }
 
 /// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect.
-pub(crate) fn asks_version_comment(client: &Client, shape: &Shape) -> bool {
+pub(crate) fn asks_version_comment(request: &Request, shape: &Shape) -> bool {
     if shape.verb != Verb::Select || !shape.facts.contains(Facts::SYSTEM_VARIABLE) {
         return false;
     }
-    let text = String::from_utf8_lossy(&client.payload()[1..]).to_ascii_lowercase();
+    let text = String::from_utf8_lossy(&request.payload()[1..]).to_ascii_lowercase();
     let text = text.trim().trim_end_matches(';');
     text.strip_suffix("limit 1").unwrap_or(text).trim() == "select @@version_comment"
 }
@@ -464,7 +477,7 @@ pub(crate) fn asks_version_comment(client: &Client, shape: &Shape) -> bool {
 /// Says Heddle and the server's version.
 pub(crate) async fn version_comment(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
 ) -> Result<(), End> {
@@ -473,7 +486,9 @@ pub(crate) async fn version_comment(
     let server = primary.map_or("no server", |server| &server.version);
     let comment = format!("Heddle {} in front of {server}", env!("CARGO_PKG_VERSION"));
     let rows = vec![vec![Some(comment.into_bytes())]];
-    client.rows(&["@@version_comment"], &rows, session::status_now(variables, transaction)).await
+    client
+        .answer_rows(&["@@version_comment"], &rows, session::status_now(variables, transaction))
+        .await
 }
 
 /// The text behind its first word.

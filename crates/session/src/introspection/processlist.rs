@@ -13,8 +13,9 @@ use mysql_wire::result::{
 use sqltext::{Facts, Verb};
 
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::{nowhere, target};
 use crate::execution::exec::{Job, Shape};
@@ -88,7 +89,7 @@ impl Session {
 
 /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
 pub(crate) fn asks_processlist(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     shape: &Shape,
@@ -96,7 +97,7 @@ pub(crate) fn asks_processlist(
 ) -> Option<bool> {
     let shows = shape.verb == Verb::Show && !shape.facts.contains(Facts::MULTIPLE);
     shows.then(|| {
-        sqltext::processlist(user_variables::text(client, prepared, job), &variables.mode)
+        sqltext::processlist(user_variables::text(request, prepared, job), &variables.mode)
     })?
 }
 

@@ -3,9 +3,12 @@
 
 use backend::{ConnectionError, PoolError, Table};
 use farm::GlobalRights;
+use farm::error;
 
 use crate::authentication::login::SessionUser;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
 use crate::connections::target::nowhere;
@@ -73,7 +76,7 @@ impl Session {
         if user_variables::variables_differ(&self.handle, &self.variables, connection, shape) {
             moved = variables::user_variables::move_variables(
                 &self.handle,
-                &self.client,
+                &self.client.request,
                 &mut self.variables,
                 &self.prepared,
                 connection,
@@ -175,6 +178,20 @@ fn names_of(current: &str) -> Vec<(String, String)> {
     }
     let pairs = parts.chunks_exact(2);
     pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+}
+
+/// COM_SHUTDOWN and SHUTDOWN: through one address nobody can say which server of the farm is meant.
+pub(crate) async fn refuse_shutdown(
+    core: &Core,
+    user: &SessionUser,
+    client: &mut impl ReplySink,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+) -> Result<(), End> {
+    if !has_right(core, user, variables, connections, Right::Shutdown).await {
+        return client.error(&error::SHUTDOWN_DENIED, &[]).await;
+    }
+    client.error(&error::SHUTDOWN_REFUSED, &[]).await
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ use super::{Where, group};
 use crate::execution::choice::{Chosen, choice_of};
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
-use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
 /// What long data for `HEDDLE SELECT ?` begins with.
@@ -69,50 +68,41 @@ pub(super) fn without_maps(run: &StatementRun, shape: &Shape) -> Where {
 /// A choice that cannot be followed.
 type Wrong = (ClientError, String);
 
-impl Session {
-    /// Where a planned statement goes, whose own spot is `spot`; `None` where the choice is not about
-    /// it.
-    pub(super) fn place_chosen(
-        &self,
-        plan: &Plan,
-        spot: &Spot,
-        shape: &Shape,
-        text: &[u8],
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Where> {
-        let about = match &plan.goes {
-            Goes::Group(_) | Goes::Refused(_) | Goes::Steps { .. } => false,
-            Goes::Global { .. } => !plan.writes,
-            Goes::Nowhere | Goes::Key(_) | Goes::Tables(_) | Goes::Insert(_) | Goes::Unread(_) => {
-                true
-            }
-        };
-        if !about {
-            return None;
-        }
-        let chosen =
-            match chosen_group(&self.variables, &self.run, shape, text, snapshot, sharding)? {
-                Ok(chosen) => chosen,
-                Err((error, detail)) => return Some(Where::Refuse(error, detail)),
-            };
-        let elsewhere = match spot {
-            Spot::Group(own) => *own != chosen.name,
-            Spot::Rows(_) => true,
-            _ => false,
-        };
-        if plan.writes && elsewhere {
-            let detail = format!(
-                "the shard key in the statement says that its rows are not on group {}, which was chosen",
-                chosen.name
-            );
-            return Some(Where::Refuse(error::NOT_OVER_GROUPS, detail));
-        }
-        if let later @ (Spot::Ids(_) | Spot::Evaluate(_)) = spot {
-            return Some(Where::Later(Box::new(later.clone())));
-        }
-        Some(Where::Group(chosen))
+/// Where a planned statement goes, whose own spot is `spot`; `None` where the choice is not about it.
+/// `chosen` gives the group that the client has chosen.
+pub(super) fn place_chosen(
+    plan: &Plan,
+    spot: &Spot,
+    chosen: impl FnOnce() -> Option<Result<Arc<Group>, Wrong>>,
+) -> Option<Where> {
+    let about = match &plan.goes {
+        Goes::Group(_) | Goes::Refused(_) | Goes::Steps { .. } => false,
+        Goes::Global { .. } => !plan.writes,
+        Goes::Nowhere | Goes::Key(_) | Goes::Tables(_) | Goes::Insert(_) | Goes::Unread(_) => true,
+    };
+    if !about {
+        return None;
     }
+    let chosen = match chosen()? {
+        Ok(chosen) => chosen,
+        Err((error, detail)) => return Some(Where::Refuse(error, detail)),
+    };
+    let elsewhere = match spot {
+        Spot::Group(own) => *own != chosen.name,
+        Spot::Rows(_) => true,
+        _ => false,
+    };
+    if plan.writes && elsewhere {
+        let detail = format!(
+            "the shard key in the statement says that its rows are not on group {}, which was chosen",
+            chosen.name
+        );
+        return Some(Where::Refuse(error::NOT_OVER_GROUPS, detail));
+    }
+    if let later @ (Spot::Ids(_) | Spot::Evaluate(_)) = spot {
+        return Some(Where::Later(Box::new(later.clone())));
+    }
+    Some(Where::Group(chosen))
 }
 
 impl StatementRun {

@@ -2,8 +2,10 @@
 
 use farm::error;
 
-use super::inner::Heard;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::heard::Heard;
+use crate::client::sink::ReplySink;
 use crate::session::{self, Session};
 
 impl Session {
@@ -22,7 +24,7 @@ impl Session {
                     &self.variables,
                     &self.transaction,
                 ));
-                self.client.ok_with(&ok).await
+                self.client.answer_ok(&ok).await
             }
         }
     }

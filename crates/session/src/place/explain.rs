@@ -13,11 +13,12 @@ use sqltext::{Mode, Span};
 use super::{Where, is_planned};
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::statement_run::StatementRun;
 use crate::introspection::operator::Answer;
 use crate::per_core::{Core, Handle};
-use crate::place::{self, load, names, run};
+use crate::place::{self, chosen, load, names, run};
 use crate::prepared::statements::PreparedStatements;
-use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 
 const COLUMNS: [&str; 5] = ["tier", "groups", "statement", "then", "reason"];
@@ -30,77 +31,92 @@ pub(crate) enum Explained {
     Rows(Answer),
 }
 
-impl Session {
-    /// Tells where a text goes; `None` in a farm without sharding, and for what goes anywhere.
-    pub(crate) fn explain_place(&self, text: &[u8], shape: &Shape) -> Option<Explained> {
-        let snapshot = self.core.snapshot();
-        let sharding = snapshot.sharding.as_ref()?;
-        if !is_planned(shape) {
-            return explain_unplanned(
-                &self.variables,
-                &self.connections,
-                &self.prepared,
-                text,
-                shape,
-                &snapshot,
-                sharding,
-            );
-        }
-        let plan = self.variables.make_plan(text, shape, &snapshot, sharding)?;
-        let slots = sqltext::slots(text, &self.variables.mode);
-        let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
-        let literals = Literals {
+/// Tells where a text goes; `None` in a farm without sharding, and for what goes anywhere.
+pub(crate) fn explain_place(
+    context: &StatementContext<'_>,
+    handle: &Handle,
+    run: &StatementRun,
+    text: &[u8],
+    shape: &Shape,
+) -> Option<Explained> {
+    let StatementContext {
+        core,
+        variables,
+        connections,
+        prepared,
+        ..
+    } = *context;
+    let snapshot = core.snapshot();
+    let sharding = snapshot.sharding.as_ref()?;
+    if !is_planned(shape) {
+        return explain_unplanned(
+            variables,
+            connections,
+            prepared,
             text,
-            spans: &spans,
-            mode: &self.variables.mode,
-            utf8: self.variables.is_utf8(),
-        };
-        let spot = plan.spot(&place::statement_of(&self.variables, text, &literals), sharding);
-        if self.run.has_chosen(shape)
-            && let Some(Where::Group(group)) =
-                self.place_chosen(&plan, &spot, shape, text, &snapshot, sharding)
-        {
-            return Some(Explained::Group(group));
-        }
-        if let Some(explained) =
-            explain_steps(&self.core, &self.handle, &self.variables, &spot, text)
-        {
-            return Some(explained);
-        }
-        match names::answer_spot(
-            &self.variables,
-            &self.connections,
-            spot,
-            || Some(text.to_vec()),
-            false,
+            shape,
             &snapshot,
             sharding,
-        ) {
-            Where::Group(group) => Some(Explained::Group(group)),
-            Where::Parts(writing) => {
-                let then = match writing.same {
-                    true => "all or none; the first group's counts",
-                    false => "all or none; the counts are added up",
-                };
-                let row = |part: &crate::scatter::Part| {
-                    ["each group", &part.group, &shown(&part.text), then, ""].map(str::to_owned)
-                };
-                Some(rows(writing.parts.iter().map(row).collect()))
-            }
-            Where::Rows(text) => Some(
-                match run::answer_of(
-                    &self.core,
-                    &self.handle,
-                    &self.variables,
-                    &without_values(text, &self.variables.mode),
-                ) {
-                    Ok(planned) => rows(planned_rows(&planned)),
-                    Err((error, detail)) => refused(error.text(&[&detail])),
-                },
-            ),
-            Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
-            _ => None,
+        );
+    }
+    let plan = variables.make_plan(text, shape, &snapshot, sharding)?;
+    let slots = sqltext::slots(text, &variables.mode);
+    let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
+    let literals = Literals {
+        text,
+        spans: &spans,
+        mode: &variables.mode,
+        utf8: variables.is_utf8(),
+    };
+    let spot = plan.spot(&place::statement_of(variables, text, &literals), sharding);
+    let chosen = || chosen::chosen_group(variables, run, shape, text, &snapshot, sharding);
+    if run.has_chosen(shape)
+        && let Some(Where::Group(group)) = chosen::place_chosen(&plan, &spot, chosen)
+    {
+        return Some(Explained::Group(group));
+    }
+    if let Some(explained) = explain_steps(core, handle, variables, &spot, text) {
+        return Some(explained);
+    }
+    let place = names::answer_spot(
+        variables,
+        connections,
+        spot,
+        || Some(text.to_vec()),
+        false,
+        &snapshot,
+        sharding,
+    );
+    explain_answer(core, handle, variables, place)
+}
+
+/// What a plan's answer says of where a statement goes; `None` where it goes anywhere.
+fn explain_answer(
+    core: &Core,
+    handle: &Handle,
+    variables: &SessionVariables,
+    place: Where,
+) -> Option<Explained> {
+    match place {
+        Where::Group(group) => Some(Explained::Group(group)),
+        Where::Parts(writing) => {
+            let then = match writing.same {
+                true => "all or none; the first group's counts",
+                false => "all or none; the counts are added up",
+            };
+            let row = |part: &crate::scatter::Part| {
+                ["each group", &part.group, &shown(&part.text), then, ""].map(str::to_owned)
+            };
+            Some(rows(writing.parts.iter().map(row).collect()))
         }
+        Where::Rows(text) => Some(
+            match run::answer_of(core, handle, variables, &without_values(text, &variables.mode)) {
+                Ok(planned) => rows(planned_rows(&planned)),
+                Err((error, detail)) => refused(error.text(&[&detail])),
+            },
+        ),
+        Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
+        _ => None,
     }
 }
 

@@ -5,10 +5,11 @@ use farm::error;
 use mysql_wire::reply::OkPacket;
 use sqltext::{PieceKind, Verb, pieces};
 
-use super::inner::Heard;
 use super::{Names, Where, group};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::heard::Heard;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -149,7 +150,7 @@ impl Session {
 
 async fn keep_text(
     core: &Core,
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     prepared: &mut PreparedStatements,
@@ -235,14 +236,14 @@ pub(super) fn in_text(
 }
 
 async fn say_ok(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     info: &[u8],
 ) -> Result<(), End> {
     let mut ok = OkPacket::new(session::status_now(variables, transaction));
     ok.info = info;
-    client.ok_with(&ok).await
+    client.answer_ok(&ok).await
 }
 
 /// Where a text goes that is prepared in SQL: `Rows` when it is kept here.

@@ -4,8 +4,9 @@
 use farm::error;
 use sqltext::{PieceKind, pieces};
 
-use super::inner::Heard;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::heard::Heard;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 

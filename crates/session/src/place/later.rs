@@ -10,9 +10,11 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
+use crate::place;
 use crate::place::names;
 use crate::place::writes::ids::take;
 use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 
 /// Rounds of one statement: ids, then expressions, and once more.
@@ -29,8 +31,7 @@ impl Session {
 
     async fn completed(&mut self, shape: &Shape, job: Job) -> Result<Where, (ClientError, String)> {
         let refuse = |why: &str| (error::NOT_OVER_GROUPS, why.to_owned());
-        let mut text = self
-            .text_of(job)
+        let mut text = place::text_of(&self.context(), job)
             .ok_or_else(|| refuse("the statement's parameters cannot be written out"))?;
         let (mode, mut insert_id) = (self.variables.mode, None);
         for _ in 0..ROUNDS_MAX {
@@ -86,50 +87,53 @@ impl Session {
                         take::raise_ids(&self.core, insert, id).await?;
                     }
                     let returns = plan.returns();
-                    return Ok(self.ready(spot, text, insert_id, returns, &snapshot, sharding));
+                    let context = self.context();
+                    return Ok(ready(
+                        &context, spot, text, insert_id, returns, &snapshot, sharding,
+                    ));
                 }
             };
             text = new;
         }
         Err(refuse("the statement's values cannot be found out"))
     }
+}
 
-    /// Where the completed text goes. It always goes as a text of its own, since it is not the client's.
-    fn ready(
-        &self,
-        spot: Spot,
-        text: Vec<u8>,
-        insert_id: Option<u64>,
-        returns: bool,
-        snapshot: &farm::Snapshot,
-        sharding: &farm::Sharding,
-    ) -> Where {
-        let spot = match spot {
-            Spot::Group(group) => Spot::Each(vec![group]),
-            Spot::Anywhere | Spot::AnyOf(_) => {
-                match names::in_database(&self.variables, &self.connections, snapshot, sharding) {
-                    Where::Group(group) => Spot::Each(vec![group.name.clone()]),
-                    other => return other,
-                }
+/// Where the completed text goes. It always goes as a text of its own, since it is not the client's.
+fn ready(
+    context: &StatementContext<'_>,
+    spot: Spot,
+    text: Vec<u8>,
+    insert_id: Option<u64>,
+    returns: bool,
+    snapshot: &farm::Snapshot,
+    sharding: &farm::Sharding,
+) -> Where {
+    let spot = match spot {
+        Spot::Group(group) => Spot::Each(vec![group]),
+        Spot::Anywhere | Spot::AnyOf(_) => {
+            match names::in_database(context.variables, context.connections, snapshot, sharding) {
+                Where::Group(group) => Spot::Each(vec![group.name.clone()]),
+                other => return other,
             }
-            other => other,
-        };
-        match names::answer_spot(
-            &self.variables,
-            &self.connections,
-            spot,
-            || Some(text),
-            returns,
-            snapshot,
-            sharding,
-        ) {
-            Where::Parts(writing) => Where::Parts(Writing {
-                insert_id,
-                ..writing
-            }),
-            Where::Later(spot) => Where::Refuse(error::NOT_OVER_GROUPS, format!("{spot:?}")),
-            other => other,
         }
+        other => other,
+    };
+    match names::answer_spot(
+        context.variables,
+        context.connections,
+        spot,
+        || Some(text),
+        returns,
+        snapshot,
+        sharding,
+    ) {
+        Where::Parts(writing) => Where::Parts(Writing {
+            insert_id,
+            ..writing
+        }),
+        Where::Later(spot) => Where::Refuse(error::NOT_OVER_GROUPS, format!("{spot:?}")),
+        other => other,
     }
 }
 

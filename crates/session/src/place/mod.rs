@@ -34,18 +34,18 @@ use planner::place::{
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::query;
 use crate::scatter::{Definition, Part};
-use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 use bound::Bound;
 pub(crate) use explain::Explained;
 pub(crate) use in_text::InText;
-pub use inner::{Heard, Sheet};
 use writes::ids;
 
 /// Statements are read on the cores.
@@ -92,183 +92,184 @@ pub(crate) struct Writing {
     pub same: bool,
 }
 
-impl Session {
-    /// Where the command that is about to run goes. Without sharding in the farm, nowhere else.
-    #[inline]
-    pub(crate) fn place(&mut self, shape: &Shape, job: Job) -> Where {
-        let snapshot = self.core.shared.published.load();
-        match &snapshot.sharding {
-            None if self.run.chosen.is_some() => chosen::without_maps(&self.run, shape),
-            None => Where::Stay,
-            Some(sharding) => self.place_among(shape, job, &snapshot, sharding),
-        }
+/// Where the command that is about to run goes. Without sharding in the farm, nowhere else.
+#[inline]
+pub(crate) fn place(
+    context: &StatementContext<'_>,
+    run: &StatementRun,
+    shape: &Shape,
+    job: Job,
+) -> Where {
+    let snapshot = context.core.shared.published.load();
+    match &snapshot.sharding {
+        None if run.chosen.is_some() => chosen::without_maps(run, shape),
+        None => Where::Stay,
+        Some(sharding) => place_among(context, run, shape, job, &snapshot, sharding),
     }
+}
 
-    fn place_among(
-        &self,
-        shape: &Shape,
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        let joined;
-        let text = match job {
-            Job::Execute(id) => self.prepared.statement_text(id),
-            Job::Prepare(_) => match &self.prepared.preparing {
-                Some((key, _)) => key.text.bytes(),
-                None => return Where::Stay,
-            },
-            Job::Frame(Expect::Results) if is_command(&self.client, Command::Query) => {
-                match self.client.is_split() {
-                    true => {
-                        joined = mysql_wire::packet::joined(self.client.frame());
-                        &joined[1..]
-                    }
-                    false => &self.client.payload()[1..],
+fn place_among(
+    context: &StatementContext<'_>,
+    run: &StatementRun,
+    shape: &Shape,
+    job: Job,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    let joined;
+    let text = match job {
+        Job::Execute(id) => context.prepared.statement_text(id),
+        Job::Prepare(_) => match &context.prepared.preparing {
+            Some((key, _)) => key.text.bytes(),
+            None => return Where::Stay,
+        },
+        Job::Frame(Expect::Results) if is_command(&context.client.request, Command::Query) => {
+            match context.client.request.is_split() {
+                true => {
+                    joined = mysql_wire::packet::joined(context.client.request.frame());
+                    &joined[1..]
                 }
+                false => &context.client.request.payload()[1..],
             }
-            Job::Frame(_) if is_command(&self.client, Command::InitDb) => {
-                let name = String::from_utf8_lossy(&self.client.payload()[1..]);
-                return of_database(&name, snapshot, sharding);
-            }
-            Job::Frame(_) => {
-                return names::in_database(&self.variables, &self.connections, snapshot, sharding);
-            }
-        };
-        if let Job::Prepare(_) = job {
-            return names::place_prepare(
-                &self.variables,
-                &self.connections,
-                text,
-                snapshot,
-                sharding,
-            );
         }
-        if shape.facts.contains(Facts::MULTIPLE) {
-            return self.place_several(text, job, snapshot, sharding);
+        Job::Frame(_) if is_command(&context.client.request, Command::InitDb) => {
+            let name = String::from_utf8_lossy(&context.client.request.payload()[1..]);
+            return of_database(&name, snapshot, sharding);
         }
-        match is_planned(shape) {
-            true => self.place_planned(shape, text, job, snapshot, sharding),
-            false => self.place_unplanned(shape, text, job, snapshot, sharding),
+        Job::Frame(_) => {
+            return names::in_database(context.variables, context.connections, snapshot, sharding);
         }
-    }
-
-    /// The place of a statement without a plan: only its names and its kind tell where it goes.
-    fn place_unplanned(
-        &self,
-        shape: &Shape,
-        text: &[u8],
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        if self.run.has_chosen(shape)
-            && let Some(place) = chosen::unplanned_chosen(
-                &self.variables,
-                &self.run,
-                shape,
-                text,
-                snapshot,
-                sharding,
-            )
-        {
-            return place;
-        }
-        match load::place_load(&self.variables, shape, text, job, snapshot, sharding) {
-            Some(place) => place,
-            None => names::place_by_names(
-                &self.variables,
-                &self.connections,
-                &self.prepared,
-                text,
-                shape,
-                snapshot,
-                sharding,
-            ),
-        }
-    }
-
-    /// The place of a statement by its plan, since its keys may tell one group from all others.
-    fn place_planned(
-        &self,
-        shape: &Shape,
-        text: &[u8],
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        let Some(plan) = plan(&self.core, &self.variables, text, shape, snapshot, sharding) else {
-            return Where::Stay;
-        };
-        let spot = match job {
-            Job::Execute(id) if is_command(&self.client, Command::StmtBulkExecute) => {
-                match place_of_bulk(&plan, snapshot) {
-                    Some(place) => return place,
-                    None => return Where::Bulk(id),
-                }
-            }
-            Job::Execute(id) => match self.bound(id, text) {
-                Some(bound) => spot(&self.core, &self.variables, &plan, text, &bound, sharding),
-                None => return Where::Stay,
-            },
-            _ => spot_of_text(
-                &self.core,
-                &self.client,
-                &self.variables,
-                &plan,
-                shape,
-                text,
-                sharding,
-            ),
-        };
-        if self.run.has_chosen(shape)
-            && let Some(place) = self.place_chosen(&plan, &spot, shape, text, snapshot, sharding)
-        {
-            return place;
-        }
-        let written = || self.written_out(text, job);
-        names::answer_spot(
-            &self.variables,
-            &self.connections,
-            spot,
-            written,
-            plan.returns(),
+    };
+    if let Job::Prepare(_) = job {
+        return names::place_prepare(
+            context.variables,
+            context.connections,
+            text,
             snapshot,
             sharding,
-        )
+        );
     }
+    if shape.facts.contains(Facts::MULTIPLE) {
+        return context.place_several(text, job, snapshot, sharding);
+    }
+    match is_planned(shape) {
+        true => place_planned(context, run, shape, text, job, snapshot, sharding),
+        false => place_unplanned(context, run, shape, text, job, snapshot, sharding),
+    }
+}
 
-    /// The text of a command, with parameters written out; `None` where they are not here.
-    pub(crate) fn text_of(&self, job: Job) -> Option<Vec<u8>> {
-        match job {
-            Job::Execute(id) => self.written_out(self.prepared.statement_text(id), job),
-            _ if self.client.is_split() => {
-                Some(mysql_wire::packet::joined(self.client.frame()).split_off(1))
+/// The text of a command, with parameters written out; `None` where they are not here.
+pub(crate) fn text_of(context: &StatementContext<'_>, job: Job) -> Option<Vec<u8>> {
+    match job {
+        Job::Execute(id) => written_out(context, context.prepared.statement_text(id), job),
+        _ if context.client.request.is_split() => {
+            Some(mysql_wire::packet::joined(context.client.request.frame()).split_off(1))
+        }
+        _ => Some(context.client.request.payload()[1..].to_vec()),
+    }
+}
+
+/// The place of a statement by its plan, since its keys may tell one group from all others.
+fn place_planned(
+    context: &StatementContext<'_>,
+    run: &StatementRun,
+    shape: &Shape,
+    text: &[u8],
+    job: Job,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    let Some(plan) = plan(context.core, context.variables, text, shape, snapshot, sharding) else {
+        return Where::Stay;
+    };
+    let spot = match job {
+        Job::Execute(id) if is_command(&context.client.request, Command::StmtBulkExecute) => {
+            match place_of_bulk(&plan, snapshot) {
+                Some(place) => return place,
+                None => return Where::Bulk(id),
             }
-            _ => Some(self.client.payload()[1..].to_vec()),
         }
+        Job::Execute(id) => match bound(context, id, text) {
+            Some(bound) => spot(context.core, context.variables, &plan, text, &bound, sharding),
+            None => return Where::Stay,
+        },
+        _ => spot_of_text(
+            context.core,
+            &context.client.request,
+            context.variables,
+            &plan,
+            shape,
+            text,
+            sharding,
+        ),
+    };
+    let chosen = || chosen::chosen_group(context.variables, run, shape, text, snapshot, sharding);
+    if run.has_chosen(shape)
+        && let Some(place) = chosen::place_chosen(&plan, &spot, chosen)
+    {
+        return place;
     }
+    let written = || written_out(context, text, job);
+    names::answer_spot(
+        context.variables,
+        context.connections,
+        spot,
+        written,
+        plan.returns(),
+        snapshot,
+        sharding,
+    )
+}
 
-    /// The values of an EXECUTE; `None` when it is malformed, which the server says better.
-    fn bound<'a>(&'a self, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
-        let statement = self.prepared.statements.get(&id)?;
-        let named = query::has_attributes(&self.client);
-        let execute = bound::execute(self.client.payload(), statement.params, named)?;
-        Bound::new(execute, statement, text, &self.variables.mode, self.variables.is_utf8())
+/// The text of a statement with its parameters written out as literals.
+fn written_out(context: &StatementContext<'_>, text: &[u8], job: Job) -> Option<Vec<u8>> {
+    match job {
+        Job::Execute(id) => bound(context, id, text)?.written_out(),
+        _ => Some(text.to_vec()),
     }
+}
 
-    /// The text of a statement with its parameters written out as literals.
-    fn written_out(&self, text: &[u8], job: Job) -> Option<Vec<u8>> {
-        match job {
-            Job::Execute(id) => self.bound(id, text)?.written_out(),
-            _ => Some(text.to_vec()),
-        }
+/// The values of an EXECUTE; `None` when it is malformed, which the server says better.
+fn bound<'a>(context: &StatementContext<'a>, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
+    let statement = context.prepared.statements.get(&id)?;
+    let named = query::has_attributes(context.client);
+    let execute = bound::execute(context.client.request.payload(), statement.params, named)?;
+    Bound::new(execute, statement, text, &context.variables.mode, context.variables.is_utf8())
+}
+
+/// The place of a statement without a plan: only its names and its kind tell where it goes.
+fn place_unplanned(
+    context: &StatementContext<'_>,
+    run: &StatementRun,
+    shape: &Shape,
+    text: &[u8],
+    job: Job,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    if run.has_chosen(shape)
+        && let Some(place) =
+            chosen::unplanned_chosen(context.variables, run, shape, text, snapshot, sharding)
+    {
+        return place;
+    }
+    match load::place_load(context.variables, shape, text, job, snapshot, sharding) {
+        Some(place) => place,
+        None => names::place_by_names(
+            context.variables,
+            context.connections,
+            context.prepared,
+            text,
+            shape,
+            snapshot,
+            sharding,
+        ),
     }
 }
 
 fn spot_of_text(
     core: &Core,
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     plan: &Plan,
     shape: &Shape,
@@ -279,7 +280,7 @@ fn spot_of_text(
     let read;
     // CONNECTION_ID() was replaced in the text behind the scan.
     let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
-    let spans = match scanned && !client.is_split() {
+    let spans = match scanned && !request.is_split() {
         true => &scan.literals[..],
         false => {
             let slots = sqltext::slots(text, &variables.mode).into_iter();
@@ -432,8 +433,8 @@ impl GroupConnections {
     }
 }
 
-fn is_command(client: &Client, command: Command) -> bool {
-    let byte = client.payload().first().copied();
+fn is_command(request: &Request, command: Command) -> bool {
+    let byte = request.payload().first().copied();
     byte.is_some_and(|byte| Command::try_from(byte).is_ok_and(|it| it == command))
 }
 

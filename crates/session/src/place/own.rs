@@ -1,7 +1,7 @@
 //! What only the session knows, put into a query for several groups before it is planned.
 
-use super::inner::Heard;
 use crate::client::end::End;
+use crate::client::heard::Heard;
 use crate::client::refuse::ServerRefusal;
 use crate::session::Session;
 

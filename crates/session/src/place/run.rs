@@ -9,6 +9,7 @@ use planner::{Answer, Finish, Unanswered};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use super::Where;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::consistency_hints;
 use crate::dist_txn::verb::unlock_nothing;
@@ -16,6 +17,7 @@ use crate::dist_txn::{end, verb, xa_elsewhere};
 use crate::execution::cache::recall;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::place;
 use crate::place::into;
 use crate::scatter::{Part, Scatter, Wanted, all_servers, sift};
 use crate::session::Session;
@@ -40,7 +42,7 @@ impl Session {
             return Ok(());
         }
         let kept = unit_of_work::begin_unit_of_work(&self.core, &self.handle, &shape, job);
-        let mut place = self.place(&shape, job);
+        let mut place = place::place(&self.context(), &self.run, &shape, job);
         if let Some(snapshot) = kept
             && unit_of_work::is_kept_from(&self.handle, &place, &shape, &snapshot)
         {
@@ -84,7 +86,7 @@ impl Session {
         self.run_here(shape, job).await?;
         Box::pin(lasting::spread(
             &self.core,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &mut self.connections,
             &shape,
@@ -105,8 +107,13 @@ impl Session {
                 return self.run_on_servers(shape, job).await;
             }
         }
-        if recall::may_be_cached(&self.client, &self.connections, &self.promises, &shape, job)
-            && Box::pin(self.answer_from_cache(&shape)).await?
+        if recall::may_be_cached(
+            &self.client.request,
+            &self.connections,
+            &self.promises,
+            &shape,
+            job,
+        ) && Box::pin(self.answer_from_cache(&shape)).await?
         {
             return Ok(());
         }

@@ -8,6 +8,7 @@ use planner::place::{Literals, Spot};
 use sqltext::{Facts, Verb};
 
 use super::{Where, group, is_planned};
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
@@ -17,53 +18,13 @@ use crate::place::{self, names};
 use crate::prepared::statements::PreparedStatements;
 use crate::query;
 use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 
 impl Session {
-    /// Where a text of several statements goes.
-    pub(super) fn place_several(
-        &self,
-        text: &[u8],
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        let flags = self.user.identity.pass.profile().flags;
-        let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
-        if !allowed || !matches!(job, Job::Frame(_)) {
-            // To a server this is one statement, which is wrong.
-            return Where::Stay;
-        }
-        let xa = self.core.shape(text, &self.variables.mode).facts.contains(Facts::XA);
-        if self.transaction.dist_txn.is_some() || xa {
-            return Where::Several;
-        }
-        let mut all = Where::Stay;
-        for span in sqltext::statements(text, &self.variables.mode) {
-            match (
-                place_one(
-                    &self.core,
-                    &self.variables,
-                    &self.connections,
-                    &self.prepared,
-                    span.of(text),
-                    snapshot,
-                    sharding,
-                ),
-                &all,
-            ) {
-                (Where::Stay, _) => {}
-                (first @ Where::Group(_), Where::Stay) => all = first,
-                (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
-                _ => return Where::Several,
-            }
-        }
-        all
-    }
-
     /// Runs the statements of the client's text one after the other, up to the first that fails.
     pub(super) async fn run_several(&mut self) -> Result<(), End> {
-        let text = packet::joined(self.client.frame()).split_off(1);
+        let text = packet::joined(self.client.request.frame()).split_off(1);
         let statements = sqltext::statements(&text, &self.variables.mode);
         let interrupted = self.client.begin_series();
         let mut done = Ok(());
@@ -89,12 +50,13 @@ impl Session {
     }
 
     async fn run_one(&mut self) -> Result<(), End> {
-        let mut shape: Shape = query::query_shape(&self.core, &self.client, &self.variables);
+        let mut shape: Shape =
+            query::query_shape(&self.core, &self.client.request, &self.variables);
         if shape.facts.contains(Facts::CONNECTION_ID) {
             query::identify(
                 &self.core,
                 &self.handle,
-                &mut self.client,
+                &mut self.client.request,
                 &self.variables,
                 &mut shape,
             );
@@ -105,6 +67,49 @@ impl Session {
             return self.client.error(&error, &[why]).await;
         }
         Box::pin(self.run_query(shape)).await
+    }
+}
+
+impl StatementContext<'_> {
+    /// Where a text of several statements goes.
+    pub(crate) fn place_several(
+        &self,
+        text: &[u8],
+        job: Job,
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Where {
+        let flags = self.user.identity.pass.profile().flags;
+        let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
+        if !allowed || !matches!(job, Job::Frame(_)) {
+            // To a server this is one statement, which is wrong.
+            return Where::Stay;
+        }
+        let xa = self.core.shape(text, &self.variables.mode).facts.contains(Facts::XA);
+        if self.transaction.dist_txn.is_some() || xa {
+            return Where::Several;
+        }
+        let mut all = Where::Stay;
+        for span in sqltext::statements(text, &self.variables.mode) {
+            match (
+                place_one(
+                    self.core,
+                    self.variables,
+                    self.connections,
+                    self.prepared,
+                    span.of(text),
+                    snapshot,
+                    sharding,
+                ),
+                &all,
+            ) {
+                (Where::Stay, _) => {}
+                (first @ Where::Group(_), Where::Stay) => all = first,
+                (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
+                _ => return Where::Several,
+            }
+        }
+        all
     }
 }
 

@@ -8,7 +8,9 @@ use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Dialect, Facts};
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
@@ -26,14 +28,14 @@ use crate::variables::session_variables::SessionVariables;
 impl Session {
     /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
     pub(crate) async fn long_data(&mut self) -> Result<(), End> {
-        let id = statements::named_statement(&self.client, &self.prepared);
+        let id = statements::named_statement(&self.client.request, &self.prepared);
         let own = self.prepared.statements.get(&id).map(Statement::is_own);
         if own.unwrap_or(true)
-            && chosen::take_choice(&mut self.run, self.client.payload(), own == Some(true))
+            && chosen::take_choice(&mut self.run, self.client.request.payload(), own == Some(true))
         {
             return Ok(());
         }
-        let param = match self.client.payload().get(5..7) {
+        let param = match self.client.request.payload().get(5..7) {
             Some(param) => u16::from_le_bytes([param[0], param[1]]),
             None => return Ok(()),
         };
@@ -90,9 +92,9 @@ impl Session {
                 if let Some(statement) = self.prepared.statements.get(&id) {
                     connection.tie(&statement.key, true);
                 }
-                let (frame, range) = self.client.lend();
+                let (frame, range) = self.client.request.lend();
                 let (sent, frame) = connection.send(frame, range).await;
-                self.client.restore(frame);
+                self.client.request.restore(frame);
                 sent.is_ok()
             }
             Err(_) => false,
@@ -107,38 +109,9 @@ impl Session {
         sent
     }
 
-    /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
-    /// but a cursor ends now.
-    pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
-        let id = statements::named_statement(&self.client, &self.prepared);
-        let Some(statement) = self.prepared.statements.remove(&id) else {
-            return Ok(());
-        };
-        self.prepared.keys.remove(&statement.key);
-        if !statement.cursor && !statement.long_data {
-            if let Some(log) = &mut self.connections.current.replay {
-                log.keep_closed(id, statement);
-            }
-            return Ok(());
-        }
-        if let Some(held) = &mut self.connections.current.held {
-            // A connection that breaks here is found out by its next use: a transaction that is
-            // lost with it must not be lost in silence.
-            let _ = held.lease.connection_mut().forget(&statement.key).await;
-        }
-        recheck_hold(
-            &self.core,
-            &self.handle,
-            &self.variables,
-            &mut self.connections,
-            &self.prepared,
-        );
-        Ok(())
-    }
-
     /// COM_STMT_RESET: forgets long data and closes the cursor.
     pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
-        let id = statements::named_statement(&self.client, &self.prepared);
+        let id = statements::named_statement(&self.client.request, &self.prepared);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return statements::unknown_statement(
                 &mut self.client,
@@ -159,7 +132,7 @@ impl Session {
         });
         match known {
             Some(known) if at_server => {
-                self.client.patch(1, &known.server_id.to_le_bytes());
+                self.client.request.patch(1, &known.server_id.to_le_bytes());
                 self.run_command(Shape::command(), Job::Frame(Expect::Single)).await
             }
             _ => self.client.ok(session::status_now(&self.variables, &self.transaction)).await,
@@ -168,7 +141,7 @@ impl Session {
 
     /// COM_STMT_FETCH: more rows of an open cursor.
     pub(crate) async fn fetch(&mut self) -> Result<(), End> {
-        let id = statements::named_statement(&self.client, &self.prepared);
+        let id = statements::named_statement(&self.client.request, &self.prepared);
         let key = self.prepared.statements.get(&id).filter(|s| s.cursor).map(|s| s.key.clone());
         let known = match (&mut self.connections.current.held, key) {
             (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
@@ -191,7 +164,7 @@ impl Session {
             let row = &error::STATEMENT_WITHOUT_CURSOR;
             return self.client.error(row, &[&id.to_string(), end]).await;
         };
-        self.client.patch(1, &known.server_id.to_le_bytes());
+        self.client.request.patch(1, &known.server_id.to_le_bytes());
         self.run_command(Shape::command(), Job::Frame(Expect::Rows)).await?;
         if self.variables.status.contains(Status::LAST_ROW_SENT) {
             if let Some(statement) = self.prepared.statements.get_mut(&id) {
@@ -216,6 +189,36 @@ impl Session {
         let (plan, target) = self.route(shape, None, &[]).ok()?;
         self.checkout(&plan, &target, shape).await.ok()
     }
+}
+
+/// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
+/// but a cursor ends now.
+pub(crate) async fn close_statement(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    request: &Request,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    prepared: &mut PreparedStatements,
+) -> Result<(), End> {
+    let id = statements::named_statement(request, prepared);
+    let Some(statement) = prepared.statements.remove(&id) else {
+        return Ok(());
+    };
+    prepared.keys.remove(&statement.key);
+    if !statement.cursor && !statement.long_data {
+        if let Some(log) = &mut connections.current.replay {
+            log.keep_closed(id, statement);
+        }
+        return Ok(());
+    }
+    if let Some(held) = &mut connections.current.held {
+        // A connection that breaks here is found out by its next use: a transaction that is
+        // lost with it must not be lost in silence.
+        let _ = held.lease.connection_mut().forget(&statement.key).await;
+    }
+    recheck_hold(core, handle, variables, connections, prepared);
+    Ok(())
 }
 
 /// Gives the held connection back when a statement was its only reason.

@@ -1,6 +1,7 @@
 //! The packets of prepared statements, with the ids and the parameter types of the connection that they go to.
 
 use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::Shape;
 use crate::prepared::statements;
 use crate::prepared::statements::{PreparedStatements, Statement};
@@ -24,11 +25,11 @@ pub(crate) fn address_statement(
     let statement = prepared.statements.get(&id)?;
     let takes_names = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     let known = connection.known(&statement.key)?;
-    client.patch(1, &known.server_id.to_le_bytes());
-    let command = Command::try_from(client.payload()[0]);
+    client.request.patch(1, &known.server_id.to_le_bytes());
+    let command = Command::try_from(client.request.payload()[0]);
     let executes = matches!(command, Ok(Command::StmtExecute | Command::StmtBulkExecute));
     if named && !takes_names && command == Ok(Command::StmtExecute) {
-        return Some(without_attributes(&packet::joined(client.frame()), statement));
+        return Some(without_attributes(&packet::joined(client.request.frame()), statement));
     }
     if statement.params == 0 || !executes {
         return None;
@@ -37,14 +38,14 @@ pub(crate) fn address_statement(
     if has == statement.types_hash {
         return None;
     }
-    let body = &client.payload()[1..];
+    let body = &client.request.payload()[1..];
     let bound = match command {
         Ok(Command::StmtBulkExecute) => {
             BulkExecute::decode(body, statement.params).is_ok_and(|b| !b.types.is_empty())
         }
         _ => Execute::decode(body, statement.params, named).is_ok_and(|e| e.new_params_bound),
     };
-    (!bound).then(|| with_types(&packet::joined(client.frame()), statement, named))
+    (!bound).then(|| with_types(&packet::joined(client.request.frame()), statement, named))
 }
 
 /// The current EXECUTE for another connection, which knows neither its id nor its types: the
@@ -55,11 +56,11 @@ pub(crate) fn execution(
     id: u32,
 ) -> Option<(Prepared, Vec<u8>)> {
     let statement = prepared.statements.get(&id)?;
-    let command = Command::try_from(client.payload()[0]);
+    let command = Command::try_from(client.request.payload()[0]);
     if statement.long_data || query::has_attributes(client) || command != Ok(Command::StmtExecute) {
         return None;
     }
-    let mut payload = packet::joined(client.frame());
+    let mut payload = packet::joined(client.request.frame());
     let execute = Execute::decode(&payload[1..], statement.params, false).ok()?;
     if statement.params > 0 && !execute.new_params_bound {
         payload = packet::joined(&with_types(&payload, statement, false));
@@ -69,8 +70,8 @@ pub(crate) fn execution(
 }
 
 /// The statement of the current EXECUTE when it waits for nothing: no long data, no cursor.
-pub(crate) fn executable(client: &Client, prepared: &PreparedStatements) -> Option<(u32, Shape)> {
-    let id = statements::named_statement(client, prepared);
+pub(crate) fn executable(request: &Request, prepared: &PreparedStatements) -> Option<(u32, Shape)> {
+    let id = statements::named_statement(request, prepared);
     let statement = prepared.statements.get(&id)?;
     let lost = statement.broken || statement.astray || statement.starved.is_some();
     let tied = lost || statement.long_data || statement.cursor;
@@ -81,7 +82,7 @@ pub(crate) fn executable(client: &Client, prepared: &PreparedStatements) -> Opti
 /// the statement and the command can be sent as it is, without a cursor. Else false, and
 /// nothing is changed.
 pub(crate) fn address_as_it_is(
-    client: &mut Client,
+    request: &mut Request,
     prepared: &mut PreparedStatements,
     connection: &mut Connection,
     id: u32,
@@ -92,7 +93,7 @@ pub(crate) fn address_as_it_is(
     let Some(known) = connection.known(&statement.key) else {
         return false;
     };
-    let body = &client.payload()[1..];
+    let body = &request.payload()[1..];
     let Ok(execute) = Execute::decode(body, statement.params, false) else {
         return false;
     };
@@ -105,7 +106,7 @@ pub(crate) fn address_as_it_is(
         statement.types_hash = hash(&statement.types);
     }
     known.types = statement.types_hash;
-    client.patch(1, &known.server_id.to_le_bytes());
+    request.patch(1, &known.server_id.to_le_bytes());
     true
 }
 

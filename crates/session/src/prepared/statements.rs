@@ -17,8 +17,10 @@ use mysql_wire::status::Status;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Class, Dialect, Slot};
 
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::execution::exec::Shape;
 use crate::prepared::prepared_bytes::{Portion, PreparedBytes};
 use crate::prepared::texts::Texts;
@@ -206,8 +208,8 @@ fn statement_key(
 }
 
 /// The statement id of the current command; MariaDB's clients may mean the last one prepared.
-pub(crate) fn named_statement(client: &Client, prepared: &PreparedStatements) -> u32 {
-    let id = client.payload().get(1..5).map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
+pub(crate) fn named_statement(request: &Request, prepared: &PreparedStatements) -> u32 {
+    let id = request.payload().get(1..5).map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
     match u32::from_le_bytes(id) {
         LAST_PREPARED => prepared.last_id,
         id => id,
@@ -216,7 +218,7 @@ pub(crate) fn named_statement(client: &Client, prepared: &PreparedStatements) ->
 
 /// The servers' error names the function that missed the statement: in MySQL it is always one.
 pub(crate) async fn unknown_statement(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     id: u32,
     command: &str,
@@ -230,5 +232,37 @@ pub(crate) fn function<'a>(variables: &SessionVariables, command: &'a str) -> &'
     match variables.mode.dialect {
         Dialect::MariaDb => command,
         Dialect::MySql => "mysql_stmt_precheck",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::sink::buffer::{now, refusal};
+    use crate::variables::session_variables::fresh;
+
+    #[test]
+    fn who_names_no_statement_of_its_own_hears_so_in_its_servers_words() {
+        for (dialect, function) in [
+            (Dialect::MariaDb, "mysqld_stmt_execute"),
+            (Dialect::MySql, "mysql_stmt_precheck"),
+        ] {
+            let mut sink = Vec::<u8>::new();
+            let variables = fresh(dialect);
+            let told = unknown_statement(&mut sink, &variables, 7, "mysqld_stmt_execute");
+            now(told).expect("a buffer takes all");
+            let (number, text) = refusal(&sink);
+            assert_eq!(number, error::UNKNOWN_STATEMENT.number);
+            assert!(text.contains('7') && text.contains(function), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_in_use_is_given_to_no_other_statement() {
+        let memory = std::sync::Arc::new(memory::Budget::new(1 << 20));
+        let mut prepared = PreparedStatements::new(PreparedBytes::new(&memory));
+        assert_eq!(prepared.next_statement_id(), 1);
+        prepared.last_id = u32::MAX;
+        assert_eq!(prepared.next_statement_id(), 1, "0 and the last prepared one have no number");
     }
 }

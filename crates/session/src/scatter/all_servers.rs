@@ -21,6 +21,7 @@ use super::feeds::Feeds;
 use super::result_writer::{Form, ResultWriter};
 use super::rows::{PIECE_BYTES, flush};
 use super::stop::end_feeds;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
@@ -194,7 +195,7 @@ async fn take_all(
 /// Sends all of them the client's text.
 fn send_to_all(session: &mut Session, leases: Vec<Lease>) -> Feeds {
     let order = Order {
-        text: packet::joined(session.client.frame()).split_off(1),
+        text: packet::joined(session.client.request.frame()).split_off(1),
         ..Order::default()
     };
     let core = &session.core;

@@ -22,9 +22,11 @@ use super::warnings::together;
 use super::{Part, Scatter, Wanted};
 use crate::authentication::accounts;
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
 use crate::execution::exec::{Job, Run, Shape};
@@ -126,12 +128,12 @@ impl Session {
         if let Err(why) = self.follow_up(then, first, &mut run).await? {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
         }
-        defined(&self.core, &self.user, &self.client, &shape, definition).await;
+        defined(&self.core, &self.user, &self.client.request, &shape, definition).await;
         let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
         ok.affected_rows = counts.affected_rows;
         ok.warnings = counts.warnings;
         ok.info = &counts.info;
-        self.client.ok_with(&ok).await
+        self.client.answer_ok(&ok).await
     }
 
     /// The other groups follow, as the first has not refused it; what they say joins its word. False when
@@ -156,7 +158,7 @@ impl Session {
                 let id = written.unwrap_or_default();
                 leave_written(&self.core, &self.user, &self.variables, id, text, &failed, &why)
                     .await;
-                defined(&self.core, &self.user, &self.client, shape, definition).await;
+                defined(&self.core, &self.user, &self.client.request, shape, definition).await;
                 let details = [&*groups[0], &*failed.join(", "), &*why, id];
                 let error = &error::DEFINITION_UNFINISHED;
                 self.client.error(error, &details).await?;
@@ -459,7 +461,7 @@ async fn order(core: &Core, user: &SessionUser, words: &[&str]) -> Result<Answer
 async fn defined(
     core: &Core,
     user: &SessionUser,
-    client: &Client,
+    request: &Request,
     shape: &Shape,
     definition: &Definition,
 ) {
@@ -468,7 +470,7 @@ async fn defined(
     }
     if shape.facts.contains(Facts::ACCOUNTS) {
         core.shared.accounts_changed();
-        accounts::unlock_accounts(core, user, client, shape.verb, Some(&definition.text));
+        accounts::unlock_accounts(core, user, request, shape.verb, Some(&definition.text));
         return;
     }
     let names = &definition.names;

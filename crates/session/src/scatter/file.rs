@@ -259,7 +259,7 @@ async fn pass_rows(
     // It sends its file once only.
     result_writer.begun = true;
     let mut walk = FileWalk::new(client.sequence, 0);
-    if client.channel().is_compressed() {
+    if client.is_compressed() {
         walk = walk.in_any_order();
     }
     let mut source = Source {
@@ -268,7 +268,7 @@ async fn pass_rows(
         pieces: 0,
         done: false,
     };
-    client.take_rest(&mut source.buffer);
+    client.request.take_rest(&mut source.buffer);
     let mut unfit = None;
     let mut whole = Vec::new();
     while !source.done {
@@ -298,7 +298,7 @@ async fn pass_rows(
             receive_file(core, handle, client, &mut source).await?;
         }
     }
-    client.give_rest(&source.buffer);
+    client.request.give_rest(&source.buffer);
     source.buffer.clear();
     core.give_buffer(source.buffer);
     client.sequence = source.walk.next_sequence();

@@ -24,12 +24,14 @@ use super::scratch_lease::ScratchLease;
 use super::tell::say_where;
 use super::{Scatter, Word};
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::consistency::reads;
 use crate::execution::attempt;
 use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::Core;
+use crate::place;
 use crate::scatter::{self, gathered, reduce, rows, sift, stop};
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
@@ -144,7 +146,7 @@ impl Session {
     fn described_text(&self, job: Job) -> Option<Vec<u8>> {
         match job {
             Job::Execute(id) => Some(self.prepared.statement_text(id).to_vec()),
-            _ => self.text_of(job),
+            _ => place::text_of(&self.context(), job),
         }
     }
 

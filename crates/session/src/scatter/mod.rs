@@ -40,6 +40,7 @@ use self::feeds::Feeds;
 use self::parts::Done;
 use self::result_writer::{Form, ResultWriter};
 use self::rows::Trouble;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::reads;
 use crate::dist_txn::Across;

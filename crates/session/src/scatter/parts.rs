@@ -324,7 +324,7 @@ impl Session {
         }
         let ready = user_variables::bring_values(
             &self.handle,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &self.prepared,
             lease.connection_mut(),

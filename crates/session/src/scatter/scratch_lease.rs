@@ -11,7 +11,7 @@ use planner::Scratch;
 use sqltext::Dialect;
 
 use super::parts::TEXT;
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::connections::target::target;
 use crate::counters::count;
 use crate::execution::exec::Run;
@@ -101,7 +101,7 @@ impl Session {
         let lease = Box::pin(taken).await?;
         let lease = set_up(
             &self.handle,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &self.prepared,
             lease,
@@ -138,7 +138,7 @@ impl Session {
         let lease = Box::pin(taken).await?;
         let lease = set_up(
             &self.handle,
-            &self.client,
+            &self.client.request,
             &mut self.variables,
             &self.prepared,
             lease,
@@ -157,7 +157,7 @@ impl Session {
 
 async fn set_up(
     handle: &Handle,
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     prepared: &PreparedStatements,
     mut lease: Lease,
@@ -165,8 +165,10 @@ async fn set_up(
     run: &Run,
 ) -> Result<Lease, PoolError> {
     let connection = lease.connection_mut();
-    user_variables::bring_values(handle, client, variables, prepared, connection, &run.shape, TEXT)
-        .await?;
+    user_variables::bring_values(
+        handle, request, variables, prepared, connection, &run.shape, TEXT,
+    )
+    .await?;
     if !variables.bring_lasting(connection).await?.is_empty() {
         // What was set so is not taken back.
         connection.condemn();

@@ -12,8 +12,10 @@ use super::parts::Done;
 use super::result_writer::ResultWriter;
 use super::rows::Trouble;
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::sink::ReplySink;
 use crate::connections::hold::{Cause, Turn};
 use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
@@ -140,7 +142,7 @@ pub(super) async fn tell_scatter(
             ok.last_insert_id = counts.insert_id;
             ok.warnings = counts.warnings;
             ok.info = &counts.info;
-            client.ok_with(&ok).await
+            client.answer_ok(&ok).await
         }
         Word::Trouble(trouble) => {
             rows::flush(client, run, &mut result_writer).await?;

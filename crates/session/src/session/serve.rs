@@ -20,15 +20,20 @@ use sqltext::Dialect;
 
 use crate::authentication::expired;
 use crate::authentication::login::{Identity, SessionUser};
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::no_memory;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::client::{Client, ReadError};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
 use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::registry::Entry;
+use crate::introspection::rights;
 use crate::per_core::{Core, Drain, Handle};
+use crate::prepared::cursor;
 use crate::prepared::prepared_bytes::PreparedBytes;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::hold_note::note_hold;
@@ -85,7 +90,15 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
     let of_account = identity.account_place.as_ref().map(AccountPlace::memory);
     client.admit(bytes_max, of_account.unwrap_or(core.shared.live.memory()));
     let mut session = Session::new(core.clone(), client, identity, peer, id);
-    let end = match Box::pin(session.begin()).await {
+    let end = match Box::pin(begin(
+        &session.core,
+        &mut session.user,
+        &mut session.client,
+        &mut session.variables,
+        &mut session.connections,
+    ))
+    .await
+    {
         Ok(()) => {
             session.client.start_compression();
             session.run().await
@@ -132,7 +145,7 @@ pub(super) fn handle(
         asked: Default::default(),
         user: RefCell::new(identity.pass.profile().user.clone()),
         pass: RefCell::new(identity.pass.clone()),
-        closer: client.channel().closer(),
+        closer: client.channel().map(Channel::closer),
         progress: client.progress.clone(),
         started: Default::default(),
         running: Default::default(),
@@ -194,45 +207,6 @@ impl Session {
         }
     }
 
-    /// Ends the login: a database that the client named must be there for it.
-    pub(crate) async fn begin(&mut self) -> Result<(), End> {
-        self.user.sandboxed = self.user.identity.pass.profile().entitlement.expired;
-        self.user.mode = None;
-        if self.user.identity.database.is_some()
-            || self.user.sandboxed
-            || logins_set_mode(&self.core)
-        {
-            match self
-                .core
-                .take_from_primary(HOME, &self.user.identity.pass, &self.variables.state, true)
-                .await
-            {
-                Ok(lease) if self.user.sandboxed => {
-                    expired::stay_on(&self.core, &mut self.connections, lease)
-                }
-                Ok(lease) => {
-                    let own = lease.connection().variable("sql_mode");
-                    self.user.mode = own.map(|own| String::from_utf8_lossy(own).into());
-                    reading::read_by_mode(&self.core, &self.user, &mut self.variables);
-                    lease.release();
-                }
-                Err(error) => return Err(self.client.refuse_pool(&error).await),
-            }
-        }
-        let (info, mut session_state) =
-            (vouch(&self.user, &self.client, &self.variables), Vec::new());
-        let mut ok = OkPacket::new(self.variables.status);
-        let tracks = self.client.capabilities;
-        if let Some(database) = &self.user.identity.database
-            && tracks.contains(Capabilities::SESSION_TRACK)
-        {
-            SessionChange::Schema(database).encode(&mut session_state);
-            ok.status |= Status::SESSION_STATE_CHANGED;
-        }
-        (ok.info, ok.session_state) = (&info, &session_state);
-        self.client.ok_with(&ok).await
-    }
-
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
@@ -260,7 +234,7 @@ impl Session {
                 Ok(())
                     if self.core.is_draining()
                         && self.connections.holds_none()
-                        && is_check(&self.client) =>
+                        && is_check(&self.client.request) =>
                 {
                     return killed(&self.core, &self.handle, &mut self.client, true).await;
                 }
@@ -281,7 +255,7 @@ impl Session {
 
     /// One command. The rare ones are boxed, so that an idle session is small.
     pub(crate) async fn command(&mut self) -> Result<(), End> {
-        let Some(&byte) = self.client.payload().first() else {
+        let Some(&byte) = self.client.request.payload().first() else {
             return Err(self.client.refuse(&error::MALFORMED_PACKET, &["an empty command"]).await);
         };
         self.handle.command.set(byte);
@@ -293,7 +267,17 @@ impl Session {
             Ok(Command::Query) => self.query().await,
             Ok(Command::StmtExecute) => self.execute().await,
             Ok(Command::StmtPrepare) => Box::pin(self.prepare()).await,
-            Ok(Command::StmtClose) => Box::pin(self.close_statement()).await,
+            Ok(Command::StmtClose) => {
+                Box::pin(cursor::close_statement(
+                    &self.core,
+                    &self.handle,
+                    &self.client.request,
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.prepared,
+                ))
+                .await
+            }
             Ok(Command::StmtReset) => Box::pin(self.reset_statement()).await,
             Ok(Command::StmtSendLongData) => Box::pin(self.long_data()).await,
             Ok(Command::StmtBulkExecute) => Box::pin(self.bulk_execute()).await,
@@ -316,10 +300,54 @@ impl Session {
             ) => Box::pin(self.pass_on(command)).await,
             Ok(Command::RegisterSlave) => Box::pin(self.register_replica()).await,
             Ok(Command::BinlogDump | Command::BinlogDumpGtid) => Box::pin(self.read_binlog()).await,
-            Ok(Command::Shutdown) => Box::pin(self.refuse_shutdown()).await,
+            Ok(Command::Shutdown) => {
+                Box::pin(rights::refuse_shutdown(
+                    &self.core,
+                    &self.user,
+                    &mut self.client,
+                    &self.variables,
+                    &mut self.connections,
+                ))
+                .await
+            }
             _ => self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
         }
     }
+}
+
+/// Ends the login: a database that the client named must be there for it.
+pub(crate) async fn begin(
+    core: &Core,
+    user: &mut SessionUser,
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+) -> Result<(), End> {
+    user.sandboxed = user.identity.pass.profile().entitlement.expired;
+    user.mode = None;
+    if user.identity.database.is_some() || user.sandboxed || logins_set_mode(core) {
+        match core.take_from_primary(HOME, &user.identity.pass, &variables.state, true).await {
+            Ok(lease) if user.sandboxed => expired::stay_on(core, connections, lease),
+            Ok(lease) => {
+                let own = lease.connection().variable("sql_mode");
+                user.mode = own.map(|own| String::from_utf8_lossy(own).into());
+                reading::read_by_mode(core, user, variables);
+                lease.release();
+            }
+            Err(error) => return Err(client.refuse_pool(&error).await),
+        }
+    }
+    let (info, mut session_state) = (vouch(user, client, variables), Vec::new());
+    let mut ok = OkPacket::new(variables.status);
+    let tracks = client.capabilities;
+    if let Some(database) = &user.identity.database
+        && tracks.contains(Capabilities::SESSION_TRACK)
+    {
+        SessionChange::Schema(database).encode(&mut session_state);
+        ok.status |= Status::SESSION_STATE_CHANGED;
+    }
+    (ok.info, ok.session_state) = (&info, &session_state);
+    client.answer_ok(&ok).await
 }
 
 /// What tells MariaDB's client that the certificate it was shown is that of somebody who knows
@@ -335,8 +363,8 @@ fn vouch(user: &SessionUser, client: &Client, variables: &SessionVariables) -> V
 }
 
 /// The command is one by which pools ask whether a connection is good.
-fn is_check(client: &Client) -> bool {
-    let command = client.payload().first().copied().map(Command::try_from);
+fn is_check(request: &Request) -> bool {
+    let command = request.payload().first().copied().map(Command::try_from);
     matches!(command, Some(Ok(Command::Ping | Command::ResetConnection | Command::ChangeUser)))
 }
 

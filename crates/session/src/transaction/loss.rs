@@ -13,8 +13,10 @@ use farm::ServerId;
 use routing::Refusal;
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
@@ -28,6 +30,7 @@ use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
 use crate::query::calls_only_quiet;
+use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
 use crate::transaction::resume::Resume;
@@ -47,33 +50,6 @@ pub(crate) enum Remedy {
 }
 
 impl Session {
-    /// What is to be done about this loss.
-    fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
-        let open = self.variables.status.contains(Status::IN_TRANS)
-            && !prepares_parked(&self.core, &self.connections, &self.transaction, run);
-        let alone = run.alone && run.pins.is_empty() && !open;
-        if loss.forwarded && (loss.sent.is_none() || loss.file) {
-            return Remedy::Tell;
-        }
-        if tried.free && tried.plan.read_only {
-            return Remedy::Elsewhere;
-        }
-        let harmless = || {
-            let mut commands = run.pipeline.commands.iter();
-            may_run_twice(&self.client, &self.prepared, &run.shape, run.job)
-                && commands.all(|command| command.shape.class == Class::Read)
-        };
-        let may = match tried.plan.read_only {
-            // It was tried elsewhere in vain: servers die together, too.
-            true => reads::reads_move(&self.core) && run.shape.class == Class::Read,
-            false => loss.unsent || harmless(),
-        };
-        match alone && may {
-            true => Remedy::Again,
-            false => Remedy::Tell,
-        }
-    }
-
     /// No server may run the statement: waits for one. True when it is to be tried again; else the
     /// client has been answered.
     pub(crate) async fn hold_refused(
@@ -160,7 +136,7 @@ impl Session {
         // What the client has of an attempt before is not taken back.
         let before = run.resume.filter(|_| !loss.forwarded);
         let loss = before.map_or(loss, |resume| resume.loss);
-        match self.remedy(run, &loss, tried) {
+        match remedy(&self.context(), run, &loss, tried) {
             Remedy::Tell => match Box::pin(self.recover(run, tried, loss)).await? {
                 Recovered::Again => avoid.clear(),
                 Recovered::Answered => return Ok(false),
@@ -279,6 +255,33 @@ impl Session {
     }
 }
 
+/// What is to be done about this loss.
+fn remedy(context: &StatementContext<'_>, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
+    let open = context.variables.status.contains(Status::IN_TRANS)
+        && !prepares_parked(context.core, context.connections, context.transaction, run);
+    let alone = run.alone && run.pins.is_empty() && !open;
+    if loss.forwarded && (loss.sent.is_none() || loss.file) {
+        return Remedy::Tell;
+    }
+    if tried.free && tried.plan.read_only {
+        return Remedy::Elsewhere;
+    }
+    let harmless = || {
+        let mut commands = run.pipeline.commands.iter();
+        may_run_twice(&context.client.request, context.prepared, &run.shape, run.job)
+            && commands.all(|command| command.shape.class == Class::Read)
+    };
+    let may = match tried.plan.read_only {
+        // It was tried elsewhere in vain: servers die together, too.
+        true => reads::reads_move(context.core) && run.shape.class == Class::Read,
+        false => loss.unsent || harmless(),
+    };
+    match alone && may {
+        true => Remedy::Again,
+        false => Remedy::Tell,
+    }
+}
+
 /// What the session had on the connection, or by it, is gone.
 fn lose_what_stood(
     core: &Core,
@@ -303,16 +306,21 @@ fn lose_what_stood(
 /// True for a statement outside transactions that may run twice. Of queries only those that call
 /// nothing unknown, for on a primary a function may write; a view over such a function is not
 /// seen through.
-fn may_run_twice(client: &Client, prepared: &PreparedStatements, shape: &Shape, job: Job) -> bool {
+fn may_run_twice(
+    request: &Request,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> bool {
     if matches!(job, Job::Prepare(_)) {
         return true;
     }
-    if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || client.is_split() {
+    if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || request.is_split() {
         return false;
     }
     match (shape.class, shape.verb) {
         (Class::Read | Class::Show | Class::Set, _) => {
-            calls_only_quiet(user_variables::text(client, prepared, job))
+            calls_only_quiet(user_variables::text(request, prepared, job))
         }
         (Class::Use | Class::Empty, _) => true,
         (Class::Transaction, verb) => matches!(

@@ -49,50 +49,6 @@ enum Played {
 }
 
 impl Session {
-    /// After a complete reply, before the session learns from it.
-    pub(crate) fn log_statement(&mut self, run: &Run, outcome: &Outcome) {
-        let Some(mut log) = self.connections.current.replay.take() else {
-            return;
-        };
-        let (shape, job) = (&run.shape, run.job);
-        let told = log.take_told();
-        let was_open = self.variables.status.contains(Status::IN_TRANS);
-        let open = outcome.status.map_or(was_open, |s| s.contains(Status::IN_TRANS));
-        if !open {
-            return;
-        }
-        let fresh = matches!(shape.verb, Verb::Begin { .. } | Verb::Commit { .. })
-            || shape.facts.contains(Facts::IMPLICIT_COMMIT);
-        if fresh && outcome.error.is_none() {
-            *log = Log::default();
-        }
-        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
-        log.began.get_or_insert_with(|| {
-            (self.variables.state.clone(), before, self.variables.insert_id.value)
-        });
-        if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
-            match command_to_keep(&self.client, &self.prepared, shape, job, &run.pins) {
-                Err(why) => log.refuse(why),
-                Ok(frame) => {
-                    log.bytes += frame.len() + std::mem::size_of::<Entry>();
-                    log.entries.push(Entry {
-                        shape: *shape,
-                        job,
-                        frame,
-                        told,
-                        insert_id: outcome.last_insert_id,
-                        at_us: run.began_us,
-                    });
-                }
-            }
-        }
-        if log.bytes > self.core.settings().replay_bytes_max {
-            log.refuse("it is longer than replay_bytes_max");
-        }
-        log.cover(self.client.reservation.budget());
-        self.connections.current.replay = Some(log);
-    }
-
     /// The connection is lost under an open transaction.
     pub(crate) async fn recover_transaction(
         &mut self,
@@ -335,6 +291,56 @@ impl Session {
     }
 }
 
+/// After a complete reply, before the session learns from it.
+pub(crate) fn log_statement(
+    core: &Core,
+    client: &Client,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    prepared: &PreparedStatements,
+    run: &Run,
+    outcome: &Outcome,
+) {
+    let Some(mut log) = connections.current.replay.take() else {
+        return;
+    };
+    let (shape, job) = (&run.shape, run.job);
+    let told = log.take_told();
+    let was_open = variables.status.contains(Status::IN_TRANS);
+    let open = outcome.status.map_or(was_open, |s| s.contains(Status::IN_TRANS));
+    if !open {
+        return;
+    }
+    let fresh = matches!(shape.verb, Verb::Begin { .. } | Verb::Commit { .. })
+        || shape.facts.contains(Facts::IMPLICIT_COMMIT);
+    if fresh && outcome.error.is_none() {
+        *log = Log::default();
+    }
+    let before = variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+    log.began.get_or_insert_with(|| (variables.state.clone(), before, variables.insert_id.value));
+    if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
+        match command_to_keep(client, prepared, shape, job, &run.pins) {
+            Err(why) => log.refuse(why),
+            Ok(frame) => {
+                log.bytes += frame.len() + std::mem::size_of::<Entry>();
+                log.entries.push(Entry {
+                    shape: *shape,
+                    job,
+                    frame,
+                    told,
+                    insert_id: outcome.last_insert_id,
+                    at_us: run.began_us,
+                });
+            }
+        }
+    }
+    if log.bytes > core.settings().replay_bytes_max {
+        log.refuse("it is longer than replay_bytes_max");
+    }
+    log.cover(client.reservation.budget());
+    connections.current.replay = Some(log);
+}
+
 /// The current command as it can be run again, or why it cannot.
 fn command_to_keep(
     client: &Client,
@@ -351,14 +357,14 @@ fn command_to_keep(
         (shape.facts.contains(Facts::USER_VARIABLE), "it uses user variables"),
         (!pins.is_empty(), "its connection held more than the transaction"),
         (matches!(shape.verb, Verb::Commit { .. }), "it began with COMMIT AND CHAIN"),
-        (client.is_split(), "it has a command of more than 16 MB"),
+        (client.request.is_split(), "it has a command of more than 16 MB"),
     ];
     if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
         return Err(why);
     }
     match job {
         Job::Execute(id) => {
-            let payload = client.payload();
+            let payload = client.request.payload();
             let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
             let (_, payload) = prepared_packets::execution(client, prepared, id)
                 .filter(|_| !cursor)
@@ -367,7 +373,7 @@ fn command_to_keep(
             packet::write(&mut frame, &mut 0, &payload);
             Ok(frame.into())
         }
-        _ => Ok(client.frame().into()),
+        _ => Ok(client.request.frame().into()),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::counters::count;
 use crate::execution::exec::{Run, Shape};
 use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
+use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
 use crate::variables::diagnostics::answers;
@@ -38,7 +39,11 @@ impl Session {
             // The server closes the connection now, and so does Heddle.
             return Err(End::Quit);
         }
-        self.keep(lease, shape, pins, &outcome);
+        match goes(&self.variables, shape, pins, outcome.error.is_some()) {
+            Goes::Nowhere => self.connections.current.held = Some(Held { lease, pins }),
+            Goes::Aside => park(&self.core, &self.handle, &self.variables, lease, shape),
+            Goes::Back => give_back(&self.handle, lease),
+        }
         Ok(())
     }
 
@@ -132,10 +137,10 @@ impl Session {
             statistics::note_autocommit(&self.core, &self.variables, status);
             self.variables.status = status;
         }
-        accounts::note_accounts(&self.core, &mut self.user, &self.client, shape, failed);
+        accounts::note_accounts(&self.core, &mut self.user, &self.client.request, shape, failed);
         self.transaction.note_failure(outcome.error);
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        answers::note_diagnostics(&self.client, &mut self.variables, shape, outcome);
+        answers::note_diagnostics(&self.client.request, &mut self.variables, shape, outcome);
         if let Some(mut residue) = changes.residue {
             self.variables.diagnostics.learn(&mut residue);
         }
@@ -144,60 +149,66 @@ impl Session {
         new.set(Pins::VARIABLE, changes.pins);
         new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
-        let after = self.pins_after(shape, pins, outcome, new, ended);
+        let after = pins_after(&self.context(), shape, pins, outcome, new, ended);
         if (pins - after).contains(Pins::NEXT_TRANSACTION) {
             self.variables.next_transaction.clear();
         }
         after
     }
+}
 
-    fn pins_after(
-        &self,
-        shape: &Shape,
-        before: Pins,
-        outcome: &Outcome,
-        new: Pins,
-        ended: Pins,
-    ) -> Pins {
-        let done = outcome.error.is_none();
-        let mut made = Pins::of(shape.class, shape.verb, shape.facts);
-        if !done && !shape.facts.contains(Facts::MULTIPLE) {
-            made -= Pins::MADE_WHOLE;
-        }
-        let mut pins = (before | new | made) - ended;
-        if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
-            pins -= Pins::LOCK_TABLES;
-        }
-        let ended = !self.variables.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
-        if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
-            pins -= Pins::NEXT_TRANSACTION;
-        }
-        pins.set(Pins::STATEMENT, self.prepared.has_ties());
-        pins.count_new(before, &self.core.counters);
-        pins
-    }
+/// Where a connection goes behind a complete reply.
+#[derive(Debug, PartialEq, Eq)]
+enum Goes {
+    /// It stays, for a transaction or a pin.
+    Nowhere,
+    /// Somebody may ask for what the statement left there.
+    Aside,
+    /// Into the pool.
+    Back,
+}
 
-    /// Keeps the connection for a transaction or a pin, puts it aside for diagnostics, or gives it
-    /// back.
-    fn keep(&mut self, lease: Lease, shape: &Shape, pins: Pins, outcome: &Outcome) {
-        // An error says nothing of the transaction: it may be open still, or since just now.
-        let failed = outcome.error.is_some();
-        let in_transaction = self.variables.status.contains(Status::IN_TRANS)
-            || (failed && !self.variables.status.contains(Status::AUTOCOMMIT));
-        if in_transaction || !pins.is_empty() {
-            self.connections.current.held = Some(Held { lease, pins });
-            return;
-        }
-        let left = self.variables.diagnostics.unasked()
-            || self.variables.gets_diagnostics
-            || self.variables.diagnostics.counted(shape)
-            || reclaim::unfetched(&self.variables);
-        if left {
-            park(&self.core, &self.handle, &self.variables, lease, shape);
-            return;
-        }
-        give_back(&self.handle, lease);
+fn goes(variables: &SessionVariables, shape: &Shape, pins: Pins, failed: bool) -> Goes {
+    // An error says nothing of the transaction: it may be open still, or since just now.
+    let in_transaction = variables.status.contains(Status::IN_TRANS)
+        || (failed && !variables.status.contains(Status::AUTOCOMMIT));
+    if in_transaction || !pins.is_empty() {
+        return Goes::Nowhere;
     }
+    let left = variables.diagnostics.unasked()
+        || variables.gets_diagnostics
+        || variables.diagnostics.counted(shape)
+        || reclaim::unfetched(variables);
+    match left {
+        true => Goes::Aside,
+        false => Goes::Back,
+    }
+}
+
+fn pins_after(
+    context: &StatementContext<'_>,
+    shape: &Shape,
+    before: Pins,
+    outcome: &Outcome,
+    new: Pins,
+    ended: Pins,
+) -> Pins {
+    let done = outcome.error.is_none();
+    let mut made = Pins::of(shape.class, shape.verb, shape.facts);
+    if !done && !shape.facts.contains(Facts::MULTIPLE) {
+        made -= Pins::MADE_WHOLE;
+    }
+    let mut pins = (before | new | made) - ended;
+    if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
+        pins -= Pins::LOCK_TABLES;
+    }
+    let ended = !context.variables.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
+    if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
+        pins -= Pins::NEXT_TRANSACTION;
+    }
+    pins.set(Pins::STATEMENT, context.prepared.has_ties());
+    pins.count_new(before, &context.core.counters);
+    pins
 }
 
 /// What follows the end of a transaction by this statement: another one, the end of the session. Both
@@ -265,4 +276,48 @@ pub(crate) fn give_back_after_error(
 /// What such a statement leaves, a reset of the connection may not end.
 fn outlives_reset(verb: Verb) -> bool {
     matches!(verb, Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa)
+}
+
+#[cfg(test)]
+mod tests {
+    use sqltext::Dialect;
+
+    use super::*;
+    use crate::variables::session_variables::fresh;
+
+    fn fate(status: Status, pins: Pins, failed: bool) -> Goes {
+        let mut variables = fresh(Dialect::MariaDb);
+        variables.status = status;
+        goes(&variables, &Shape::command(), pins, failed)
+    }
+
+    #[test]
+    fn a_transaction_or_a_pin_keeps_the_connection() {
+        let (free, none) = (Status::AUTOCOMMIT, Pins::empty());
+        assert_eq!(fate(free, none, false), Goes::Back);
+        assert_eq!(fate(free | Status::IN_TRANS, none, false), Goes::Nowhere);
+        assert_eq!(fate(free, Pins::LOCK_TABLES, false), Goes::Nowhere);
+    }
+
+    #[test]
+    fn without_autocommit_an_error_may_have_begun_a_transaction() {
+        let none = Pins::empty();
+        assert_eq!(fate(Status::AUTOCOMMIT, none, true), Goes::Back);
+        assert_eq!(fate(Status::empty(), none, true), Goes::Nowhere);
+        assert_eq!(fate(Status::empty(), none, false), Goes::Back);
+    }
+
+    #[test]
+    fn what_somebody_may_ask_for_is_put_aside() {
+        let mut variables = fresh(Dialect::MariaDb);
+        let warned = Outcome {
+            warnings: 1,
+            ..Outcome::default()
+        };
+        variables.diagnostics.note(&Shape::command(), &warned, Dialect::MariaDb);
+        assert_eq!(goes(&variables, &Shape::command(), Pins::empty(), false), Goes::Aside);
+        let mut variables = fresh(Dialect::MariaDb);
+        variables.gets_diagnostics = true;
+        assert_eq!(goes(&variables, &Shape::command(), Pins::empty(), false), Goes::Aside);
+    }
 }

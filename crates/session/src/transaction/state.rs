@@ -30,3 +30,10 @@ impl Transaction {
         }
     }
 }
+
+/// For tests: none is open, and the client has written nothing.
+#[cfg(test)]
+pub(crate) fn none() -> Transaction {
+    let snapshot = farm::Snapshot::empty("farm", std::time::Instant::now());
+    Transaction::new(rowcache::WritesByClient::default().of(1, &snapshot))
+}

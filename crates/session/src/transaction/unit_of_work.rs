@@ -11,8 +11,9 @@ use farm::{Snapshot, error};
 use mysql_wire::status::Status;
 use sqltext::{Class, Verb};
 
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Hold, Wake};
 use crate::connections::pin::Pins;
@@ -20,6 +21,7 @@ use crate::counters::count;
 use crate::execution::attempt;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::place;
 use crate::place::Where;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -94,7 +96,7 @@ impl Session {
             }
             end_unit_of_work(&self.handle, &self.variables, &self.connections, &self.transaction);
             let kept = begin_unit_of_work(&self.core, &self.handle, shape, job);
-            let place = self.place(shape, job);
+            let place = place::place(&self.context(), &self.run, shape, job);
             if !kept.is_some_and(|snapshot| is_kept_from(&self.handle, &place, shape, &snapshot)) {
                 let waited_us = self.core.now_us() - began_us;
                 let held_us = &self.core.counters.statements_held_us;
@@ -191,7 +193,11 @@ pub(crate) fn is_fixed(core: &Core, groups: &[Arc<str>]) -> Option<String> {
 }
 
 /// The move did not come to an end in time.
-async fn give_up_move(core: &Core, handle: &Handle, client: &mut Client) -> Result<(), End> {
+async fn give_up_move(
+    core: &Core,
+    handle: &Handle,
+    client: &mut impl ReplySink,
+) -> Result<(), End> {
     handle.started.set(None);
     count(&core.counters.statements_held_in_vain);
     let snapshot = core.snapshot();

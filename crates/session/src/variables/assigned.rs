@@ -9,7 +9,7 @@ use backend::{Connection, ConnectionError, Tracked};
 use mysql_wire::command::Command;
 use sqltext::{Class, Facts, Mode, Scope, Verb};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
 use crate::prepared::statements::PreparedStatements;
 use crate::variables::changes::Changes;
@@ -89,7 +89,7 @@ pub(crate) async fn learn_role(connection: &mut Connection, changes: &mut Change
 
 /// Completes what a reply said about the session's state. On an error the connection is broken.
 pub(crate) async fn learn_assigned(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     connection: &mut Connection,
@@ -104,7 +104,7 @@ pub(crate) async fn learn_assigned(
     }
     let text = match job {
         Job::Execute(id) => prepared.statement_text(id),
-        _ => client.payload().get(1..).unwrap_or_default(),
+        _ => request.payload().get(1..).unwrap_or_default(),
     };
     let names = variables.assigned(text, shape);
     let mut ask: Vec<String> = Vec::new();

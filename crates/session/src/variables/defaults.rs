@@ -14,7 +14,7 @@ use sqltext::{Facts, Scope, Verb};
 use std::rc::Rc;
 
 use crate::authentication::login::SessionUser;
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
@@ -45,7 +45,7 @@ const OF_LOGIN: [&str; 6] = [
 
 /// What the global variables are that the text is about to set.
 pub(crate) async fn ask_globals(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     connection: &mut Connection,
@@ -53,7 +53,7 @@ pub(crate) async fn ask_globals(
     job: Job,
 ) -> Vec<Global> {
     let mut before = Vec::new();
-    for name in globals(client, variables, prepared, shape, job) {
+    for name in globals(request, variables, prepared, shape, job) {
         let query = format!("SELECT @@global.{name}, @@session.{name}");
         match connection.ask(query.as_bytes()).await {
             Ok(values) => before.extend(values.first().map(|value| Global {
@@ -71,7 +71,7 @@ pub(crate) async fn ask_globals(
 
 /// The global variables that the text sets.
 fn globals(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     shape: &Shape,
@@ -81,7 +81,7 @@ fn globals(
         return TRANSACTION.map(str::to_owned).to_vec();
     }
     let mut names = Vec::new();
-    for statement in user_variables::text(client, prepared, job).split(|byte| *byte == b';') {
+    for statement in user_variables::text(request, prepared, job).split(|byte| *byte == b';') {
         for item in sqltext::assignments(statement.trim_ascii_start(), &variables.mode) {
             let global = matches!(item.scope, Scope::Global | Scope::Persist);
             let name = item.name.into_owned();

@@ -8,7 +8,7 @@ use backend::{Connection, ConnectionError};
 use mysql_wire::command::Command;
 use sqltext::{Class, Facts};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Handle;
 use crate::prepared::statements::PreparedStatements;
@@ -79,7 +79,7 @@ pub(crate) async fn learn_insert_id(
 /// True when the text may assign the value: anything but the bare function and `@@` variables
 /// that are only read.
 pub(crate) fn assigns_insert_id(
-    client: &Client,
+    request: &Request,
     prepared: &PreparedStatements,
     shape: &Shape,
     job: Job,
@@ -89,7 +89,7 @@ pub(crate) fn assigns_insert_id(
     }
     let text = match job {
         Job::Execute(id) => prepared.statement_text(id),
-        _ => client.payload().get(1..).unwrap_or_default(),
+        _ => request.payload().get(1..).unwrap_or_default(),
     };
     shape.class == Class::Set || has_argument(text)
 }

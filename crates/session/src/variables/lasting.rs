@@ -8,7 +8,7 @@ use backend::{Connection, ConnectionError};
 use mysql_wire::command::Command;
 use sqltext::{Class, Verb};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::execution::exec::Shape;
@@ -53,23 +53,23 @@ impl SessionVariables {
 /// other connections that the session holds. One of them that fails is closed.
 pub(crate) async fn spread(
     core: &Core,
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     connections: &mut GroupConnections,
     shape: &Shape,
 ) {
-    if note_next_transaction(client, variables, connections, shape) {
+    if note_next_transaction(request, variables, connections, shape) {
         return;
     }
     let pinned = |pins: Pins| pins.contains(Pins::VARIABLE);
-    let sets = shape.class == Class::Set && client.payload().len() < 4096;
+    let sets = shape.class == Class::Set && request.payload().len() < 4096;
     if !sets || !connections.current.held.as_ref().is_some_and(|held| pinned(held.pins)) {
         return;
     }
     if core.shared.published.load().sharding.is_none() {
         return;
     }
-    let text: Box<[u8]> = client.payload()[1..].into();
+    let text: Box<[u8]> = request.payload()[1..].into();
     for seat in &mut connections.others {
         let Some(held) = &mut seat.held else { continue };
         let connection = held.lease.connection_mut();
@@ -86,7 +86,7 @@ pub(crate) async fn spread(
 
 /// SET TRANSACTION for the next one only: another group's part of that is begun behind it, too.
 fn note_next_transaction(
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     connections: &GroupConnections,
     shape: &Shape,
@@ -98,7 +98,7 @@ fn note_next_transaction(
     let next = Pins::NEXT_TRANSACTION;
     let tied = connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
     if shape.verb == once && tied && variables.next_transaction.len() < KEPT_MAX {
-        let text = client.payload()[1..].into();
+        let text = request.payload()[1..].into();
         variables.next_transaction.push(text);
     }
     shape.verb == once

@@ -10,7 +10,10 @@ use sqltext::{Class, Facts, Scope, Verb};
 
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::consistency::consistency_hints::{milliseconds, seconds};
 use crate::consistency::defaults::UNBOUNDED_MS;
 use crate::consistency::promises::keeping;
@@ -87,13 +90,13 @@ impl Session {
     /// Answers such a statement. `None`: it is the server's after all.
     pub(crate) async fn own_variables(&mut self, shape: &Shape) -> Option<Result<(), End>> {
         if shape.class == Class::Set {
-            let changes = match read_changes(&self.client, &self.variables, shape)? {
+            let changes = match read_changes(&self.client.request, &self.variables, shape)? {
                 Ok(changes) => changes,
                 Err(refused) => return Some(refuse_change(&mut self.client, refused).await),
             };
             return Some(self.change_own(changes).await);
         }
-        let text = self.client.payload()[1..].to_vec();
+        let text = self.client.request.payload()[1..].to_vec();
         let asked = questions(&text)?;
         Some(self.answer_own(&asked).await)
     }
@@ -204,15 +207,15 @@ impl Session {
         }
         let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
         self.client
-            .rows(&columns, &[row], session::status_now(&self.variables, &self.transaction))
+            .answer_rows(&columns, &[row], session::status_now(&self.variables, &self.transaction))
             .await
     }
 }
 
 /// True for a SET or SELECT that names a variable of Heddle's own.
-pub(crate) fn names_own(client: &Client, shape: &Shape) -> bool {
+pub(crate) fn names_own(request: &Request, shape: &Shape) -> bool {
     let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
-    (asks || shape.class == Class::Set) && mentions_own(&client.payload()[1..])
+    (asks || shape.class == Class::Set) && mentions_own(&request.payload()[1..])
 }
 
 impl StatementRun {
@@ -248,11 +251,11 @@ pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Pr
 
 /// The changes that the current SET makes, all of them or none.
 fn read_changes(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     shape: &Shape,
 ) -> Option<Result<Vec<Change>, Refused>> {
-    let text = &client.payload()[1..];
+    let text = &request.payload()[1..];
     let own = |name: &str| name.as_bytes().starts_with(PREFIX);
     let items: Vec<_> = sqltext::assignments(text, &variables.mode).collect();
     let ours = items.iter().filter(|item| item.scope != Scope::User && own(&item.name));

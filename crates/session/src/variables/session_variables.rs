@@ -66,3 +66,10 @@ impl SessionVariables {
         }
     }
 }
+
+/// For tests: those of a session that has set nothing, with servers of this kind.
+#[cfg(test)]
+pub(crate) fn fresh(dialect: sqltext::Dialect) -> SessionVariables {
+    let state = Rc::new(SessionState::new(None));
+    SessionVariables::new(state, Mode::new(dialect, 101_100), 0)
+}

@@ -6,14 +6,16 @@
 //! that ask for nothing of this are the server's affair as they are.
 
 use backend::{Connection, ConnectionError, PoolError, Table, Target};
-use channel::Algorithm;
+use channel::{Algorithm, Channel};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
 use routing::Plan;
 use sqltext::{Facts, Listing, ShowFilter, ShowValues};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::Held;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::parked::reclaim;
@@ -115,7 +117,7 @@ impl Session {
         }
         let text = match &show.filter {
             ShowFilter::Where(..) => show.unfiltered().into_bytes(),
-            _ => user_variables::text(&self.client, &self.prepared, job).to_vec(),
+            _ => user_variables::text(&self.client.request, &self.prepared, job).to_vec(),
         };
         let Some(table) = self.ask_here(&shape, &text).await? else {
             return Ok(());
@@ -130,8 +132,9 @@ impl Session {
             }
         }
         if let ShowFilter::Where(condition, _) = &show.filter {
-            let condition =
-                condition.of(user_variables::text(&self.client, &self.prepared, job)).to_vec();
+            let condition = condition
+                .of(user_variables::text(&self.client.request, &self.prepared, job))
+                .to_vec();
             let mut query = of_rows(&rows).into_bytes();
             query.extend_from_slice(b" WHERE ");
             query.extend_from_slice(&condition);
@@ -279,14 +282,14 @@ impl Session {
 
 /// What the current text shows of the client's connection, if it does.
 pub(crate) fn shows_values(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     shape: &Shape,
     job: Job,
 ) -> Option<ShowValues> {
     let single = !shape.facts.contains(Facts::MULTIPLE);
-    let show = sqltext::show_values(user_variables::text(client, prepared, job), &variables.mode)
+    let show = sqltext::show_values(user_variables::text(request, prepared, job), &variables.mode)
         .filter(|_| single)?;
     match show.status {
         true => !show.global,
@@ -296,8 +299,12 @@ pub(crate) fn shows_values(
 }
 
 /// The current text has the session's counts begin anew.
-pub(crate) fn flushes_status(client: &Client, variables: &SessionVariables, shape: &Shape) -> bool {
-    let text = &client.payload()[1..];
+pub(crate) fn flushes_status(
+    request: &Request,
+    variables: &SessionVariables,
+    shape: &Shape,
+) -> bool {
+    let text = &request.payload()[1..];
     !shape.facts.contains(Facts::MULTIPLE) && sqltext::flushes_status(text, &variables.mode)
 }
 
@@ -322,9 +329,9 @@ fn own_value(client: &Client, status: bool, name: &[u8]) -> Option<String> {
             Some(Algorithm::Zlib) => ZLIB_LEVEL.to_owned(),
             Some(Algorithm::Zstd(level)) => level.to_string(),
         },
-        "ssl_cipher" => channel.cipher().to_owned(),
-        "ssl_cipher_list" => channel.ciphers(),
-        "ssl_version" => channel.protocol().to_owned(),
+        "ssl_cipher" => channel.map_or("", Channel::cipher).to_owned(),
+        "ssl_cipher_list" => channel.map(Channel::ciphers).unwrap_or_default(),
+        "ssl_version" => channel.map_or("", Channel::protocol).to_owned(),
         _ => return None,
     })
 }

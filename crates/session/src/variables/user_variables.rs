@@ -13,11 +13,10 @@ use std::rc::Rc;
 use backend::{Connection, ConnectionError, Placed, VARIABLE_BYTES_MAX, Value, text_expression};
 use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
-use crate::session::Session;
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
 
@@ -27,25 +26,25 @@ const VARIABLES_MAX: usize = 256;
 /// Longer texts are named to nobody while they run: writing their normal form would keep the core.
 const DIGEST_TEXT_MAX: usize = 256 * 1024;
 
-impl Session {
+impl SessionVariables {
     /// After a statement that names variables: which of them it may have assigned. True when the
-    /// session must stay on the connection.
-    pub(crate) fn note_variables(
+    /// session of this number must stay on the connection.
+    pub(crate) fn note_user_variables(
         &mut self,
+        session: u32,
         connection: &mut Connection,
         shape: &Shape,
-        job: Job,
+        text: &[u8],
         failed: bool,
     ) -> bool {
-        let text = text(&self.client, &self.prepared, job);
-        let named = sqltext::user_variables(text, &self.variables.mode);
+        let named = sqltext::user_variables(text, &self.mode);
         let assigned = || named.list.iter().filter(|variable| variable.assigned);
         let literals = match failed {
             true => BTreeMap::new(),
-            false => self.variables.literals(connection, shape, text),
+            false => self.literals(connection, shape, text),
         };
         let known: usize = literals.values().flatten().map(|value| value.len()).sum();
-        let own = self.variables.user_variables.get_or_insert_default();
+        let own = self.user_variables.get_or_insert_default();
         for variable in assigned() {
             match literals.get(&*variable.name) {
                 Some(value) if known < VARIABLE_BYTES_MAX => {
@@ -58,7 +57,7 @@ impl Session {
         own.home = connection.id;
         let many = own.values.len() + own.unfetched.len() > VARIABLES_MAX;
         let mut placed = connection.variables.take().unwrap_or_default();
-        placed.session = self.handle.id;
+        placed.session = session;
         placed.version = own.version;
         placed.names.extend(named.list.into_iter().map(|variable| variable.name));
         if !placed.names.is_empty() {
@@ -71,7 +70,7 @@ impl Session {
 /// Brings to the connection the values that the statement may ask for.
 pub(crate) async fn bring_values(
     handle: &Handle,
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     prepared: &PreparedStatements,
     connection: &mut Connection,
@@ -79,7 +78,7 @@ pub(crate) async fn bring_values(
     job: Job,
 ) -> Result<(), ConnectionError> {
     if variables_differ(handle, variables, connection, shape) {
-        Box::pin(move_variables(handle, client, variables, prepared, connection, shape, job))
+        Box::pin(move_variables(handle, request, variables, prepared, connection, shape, job))
             .await?;
     }
     if insert_id::needs_insert_id(shape) {
@@ -91,7 +90,7 @@ pub(crate) async fn bring_values(
 /// Makes the connection's variables those of the session.
 pub(crate) async fn move_variables(
     handle: &Handle,
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     prepared: &PreparedStatements,
     connection: &mut Connection,
@@ -99,7 +98,7 @@ pub(crate) async fn move_variables(
     job: Job,
 ) -> Result<(), ConnectionError> {
     let named = match shape.facts.contains(Facts::USER_VARIABLE) {
-        true => sqltext::user_variables(text(client, prepared, job), &variables.mode),
+        true => sqltext::user_variables(text(request, prepared, job), &variables.mode),
         false => UserVariables::default(),
     };
     let id = handle.id;
@@ -137,23 +136,27 @@ pub(crate) async fn move_variables(
 /// The name of a statement's shape; `None` where there is no text, or a huge one.
 pub(crate) fn digest(
     core: &Core,
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     shape: &Shape,
     job: Job,
 ) -> Option<Digest> {
-    let whole = matches!(job, Job::Execute(_)) || !client.is_split();
-    let text = text(client, prepared, job);
+    let whole = matches!(job, Job::Execute(_)) || !request.is_split();
+    let text = text(request, prepared, job);
     let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
     shown.then(|| core.digests.of(shape.hash, text, &variables.mode))
 }
 
 /// The text that a job runs.
-pub(crate) fn text<'a>(client: &'a Client, prepared: &'a PreparedStatements, job: Job) -> &'a [u8] {
+pub(crate) fn text<'a>(
+    request: &'a Request,
+    prepared: &'a PreparedStatements,
+    job: Job,
+) -> &'a [u8] {
     match job {
         Job::Execute(id) => prepared.statement_text(id),
-        _ => client.payload().get(1..).unwrap_or_default(),
+        _ => request.payload().get(1..).unwrap_or_default(),
     }
 }
 

@@ -36,7 +36,7 @@ impl Core {
         let peer = peer.ip();
         client.read_login(1).await?;
         self.secure(client, presented).await?;
-        let payload = client.payload().to_vec();
+        let payload = client.request.payload().to_vec();
         let Ok(login) = Login::decode(&payload) else {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         };

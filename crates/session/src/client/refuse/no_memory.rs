@@ -4,6 +4,7 @@ use memory::Full;
 use mysql_wire::command::Command;
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::out_of_memory;
 use crate::prepared::statements::{self, PreparedStatements};
@@ -14,12 +15,12 @@ pub(crate) async fn refuse_command(
     prepared: &mut PreparedStatements,
     full: Full,
 ) -> Result<(), End> {
-    let command = client.payload().first().copied();
+    let command = client.request.payload().first().copied();
     if command != Some(Command::StmtSendLongData as u8) {
         return client.error(&out_of_memory(full), &[]).await;
     }
     // It has no reply: the EXECUTE says it.
-    let id = statements::named_statement(client, prepared);
+    let id = statements::named_statement(&client.request, prepared);
     if let Some(statement) = prepared.statements.get_mut(&id) {
         statement.starved = Some(full);
     }

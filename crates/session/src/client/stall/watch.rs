@@ -25,12 +25,12 @@ impl Core {
             Wait::Receive => {
                 count(&self.counters.clients_stopped_sending);
                 progress.over.set(true);
-                handle.closer.close_receive();
+                handle.end_receive();
             }
             Wait::Send => {
                 count(&self.counters.clients_stopped_reading);
                 progress.over.set(true);
-                handle.closer.close();
+                handle.end();
             }
         }
     }
@@ -45,7 +45,7 @@ impl Core {
                 // Who waits for a primary has done nothing yet.
                 harmless || handle.waiting.get() != 0
             });
-            let gone = idle.filter(|handle| handle.closer.peer_is_gone());
+            let gone = idle.filter(|handle| handle.client_is_gone());
             gone.map(|handle| handle.id).collect()
         };
         for id in abandoned {

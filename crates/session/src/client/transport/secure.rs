@@ -21,7 +21,7 @@ impl Core {
         client: &mut Client,
         offered: Option<Arc<Presented>>,
     ) -> Result<(), End> {
-        if !is_tls_request(client.payload()) {
+        if !is_tls_request(client.request.payload()) {
             if self.shared.transport.tls == ClientTls::Required {
                 client.capabilities = Capabilities::PROTOCOL_41;
                 let refusal = error::SECURE_TRANSPORT_REQUIRED;
@@ -39,7 +39,7 @@ impl Core {
             return Err(End::Gone);
         }
         client.read_login(2).await?;
-        if is_tls_request(client.payload()) {
+        if is_tls_request(client.request.payload()) {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         }
         Ok(())

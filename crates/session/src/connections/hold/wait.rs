@@ -9,6 +9,7 @@ use backend::{ConnectionError, Lease, Pass, PoolError, SessionState, Target};
 use farm::{Snapshot, error};
 use futures_channel::oneshot;
 
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::hold::{
     Cause, Hold, LOOK_EVERY, PAUSE_MAX_US, PAUSE_MIN_US, Turn, Wake, is_failure, is_served,

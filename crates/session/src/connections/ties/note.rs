@@ -8,34 +8,31 @@ use sqltext::{Class, Facts, Tie, Verb};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::connections::ties::FOLLOWED;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::Shape;
 use crate::per_core::Core;
-use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
 
-impl Session {
-    /// After such a statement: which pins have nothing to hold any more.
+impl GroupConnections {
+    /// After such a statement: which pins have nothing to hold any more. `text` is `None` where it has not been
+    /// kept whole.
     pub(crate) async fn note_ties(
         &mut self,
+        core: &Core,
+        variables: &SessionVariables,
         connection: &mut Connection,
         shape: &Shape,
-        job: Job,
+        text: Option<&[u8]>,
         failed: bool,
     ) -> Pins {
         let made = Pins::of(shape.class, shape.verb, shape.facts) & FOLLOWED;
-        let text = user_variables::text(&self.client, &self.prepared, job);
         let several = shape.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND);
-        let tie = match several || self.client.is_split() {
-            true => None,
-            false => sqltext::tie(text, &self.variables.mode),
-        };
-        let tie = tie.map(|tie| in_database(tie, self.variables.state.database()));
+        let tie = text.filter(|_| !several).and_then(|text| sqltext::tie(text, &variables.mode));
+        let tie = tie.map(|tie| in_database(tie, variables.state.database()));
         let harmless = match &tie {
-            Some(Tie::Prepares(_, Some(text))) => is_harmless(&self.core, &self.variables, text),
+            Some(Tie::Prepares(_, Some(text))) => is_harmless(core, variables, text),
             _ => false,
         };
-        let ties = self.connections.ties.get_or_insert_default();
+        let ties = self.ties.get_or_insert_default();
         match tie {
             // A lock may have been taken before something else failed.
             Some(tie @ Tie::Locks(_)) => {

@@ -62,24 +62,21 @@ impl Session {
         }
         doubt
     }
+}
 
-    /// Asks what lets a replica, or another one, serve this read.
-    pub(crate) async fn ask_before_read(&mut self, shape: &Shape) {
-        match may_prove(&self.connections, &self.promises, shape) {
-            true => {
-                prove_writes(
-                    &self.core,
-                    &self.user,
-                    &self.variables,
-                    &mut self.connections,
-                    &mut self.transaction,
-                )
-                .await
-            }
-            false => {
-                ask_to_move(&self.core, &self.user, &self.variables, &mut self.connections).await
-            }
-        }
+/// Asks what lets a replica, or another one, serve this read.
+pub(crate) async fn ask_before_read(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    promises: &Promises,
+    shape: &Shape,
+) {
+    match may_prove(connections, promises, shape) {
+        true => prove_writes(core, user, variables, connections, transaction).await,
+        false => ask_to_move(core, user, variables, connections).await,
     }
 }
 

@@ -4,7 +4,7 @@ use backend::Connection;
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
 
-use crate::client::Client;
+use crate::client::request::Request;
 use crate::consistency::promises::Promises;
 use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::Core;
@@ -37,7 +37,7 @@ pub(crate) fn tag_for(
 /// none does, and the client's own bytes may be sent.
 pub(crate) fn tagged(
     core: &Core,
-    client: &Client,
+    request: &Request,
     promises: &Promises,
     connection: &Connection,
     run: &Run,
@@ -47,12 +47,12 @@ pub(crate) fn tagged(
             && promises.tags(connection, shape)
     };
     let commands = &run.pipeline.commands;
-    let first = carries(&run.shape, run.job) && !client.is_split();
+    let first = carries(&run.shape, run.job) && !request.is_split();
     if !first && !commands.iter().any(|command| carries(&command.shape, command.job)) {
         return None;
     }
     let comment = core.write_tags.comment(connection);
-    let mut rest = client.frames(run.pipeline.bytes);
+    let mut rest = request.frames(run.pipeline.bytes);
     let mut out = Vec::with_capacity(rest.len() + (commands.len() + 1) * comment.len());
     let tagged = commands.iter().map(|command| carries(&command.shape, command.job));
     for tagged in std::iter::once(first).chain(tagged) {

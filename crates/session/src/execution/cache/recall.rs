@@ -10,6 +10,7 @@ use sqltext::Class;
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
@@ -124,7 +125,7 @@ pub(crate) fn cache_key(
     client: &Client,
     variables: &SessionVariables,
 ) -> Key {
-    cache_key_of(core, user, client, variables, &client.payload()[1..])
+    cache_key_of(core, user, client, variables, &client.request.payload()[1..])
 }
 
 pub(crate) fn cache_key_of(
@@ -145,13 +146,13 @@ pub(crate) fn cache_key_of(
 
 /// True for a command whose reply may come from the cache.
 pub(crate) fn may_be_cached(
-    client: &Client,
+    request: &Request,
     connections: &GroupConnections,
     promises: &Promises,
     shape: &Shape,
     job: Job,
 ) -> bool {
-    let text = job == Job::Frame(Expect::Results) && !client.has_more();
+    let text = job == Job::Frame(Expect::Results) && !request.has_more();
     text && cache_ttl_s(connections, promises, shape) > 0
 }
 

@@ -12,14 +12,16 @@ use serde_json::{Value, json};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::hook::{Asked, Verdict, exchange, read_verdict};
-use crate::session::Session;
+use crate::per_core::Handle;
+use crate::session::context::StatementContext;
 use crate::variables::user_variables;
 
-impl Session {
+impl StatementContext<'_> {
     /// What the hook decides of the statement, or what holds without it. The error is why the
     /// statement is refused.
     pub(crate) async fn ask_hook(
         &self,
+        handle: &Handle,
         rules: &Arc<Rules>,
         hook: &Arc<Hook>,
         shape: &Shape,
@@ -41,7 +43,7 @@ impl Session {
         }
         count(&self.core.counters.hooks_asked);
         let snapshot = self.core.snapshot();
-        let question = self.hook_question(hook, shape, job, &snapshot).to_string();
+        let question = hook_question(self, hook, shape, job, &snapshot).to_string();
         let limit = Duration::from_millis(hook.timeout_ms);
         let answer = reactor::timeout(limit, exchange(hook, question)).await;
         let verdict = match answer {
@@ -57,7 +59,7 @@ impl Session {
             }
             Err(reason) => {
                 count(&self.core.counters.hooks_failed);
-                tracing::debug!(session = self.handle.id, hook = hook.url, %reason, "no decision");
+                tracing::debug!(session = handle.id, hook = hook.url, %reason, "no decision");
                 match hook.fallback {
                     Fallback::Route => Ok(Verdict::default()),
                     Fallback::Primary => Ok(Verdict {
@@ -69,34 +71,41 @@ impl Session {
             }
         }
     }
+}
 
-    /// What a hook is told.
-    fn hook_question(&self, hook: &Hook, shape: &Shape, job: Job, farm: &Snapshot) -> Value {
-        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let servers = self.connections.group(farm).map_or(&[][..], |group| &group.servers);
-        let candidates = servers.iter().filter(|server| server.serves_reads());
-        let candidates = candidates.map(|server| {
-            json!({
-                "name": &*server.name,
-                "address": server.address(),
-                "role": if server.status == farm::Status::Primary { "primary" } else { "replica" },
-                "weight": server.weight,
-                "lag_ms": server.lag_us().map(|us| us / 1000),
-            })
-        });
-        let last = self.connections.current.last_server.and_then(|id| farm.server(id));
-        let text =
-            hook.sends_text.then(|| lossy(user_variables::text(&self.client, &self.prepared, job)));
+/// What a hook is told.
+fn hook_question(
+    context: &StatementContext<'_>,
+    hook: &Hook,
+    shape: &Shape,
+    job: Job,
+    farm: &Snapshot,
+) -> Value {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let servers = context.connections.group(farm).map_or(&[][..], |group| &group.servers);
+    let candidates = servers.iter().filter(|server| server.serves_reads());
+    let candidates = candidates.map(|server| {
         json!({
-            "user": lossy(self.user.name()),
-            "client": self.user.peer.ip().to_canonical().to_string(),
-            "database": self.variables.state.database().map(lossy),
-            "text": text,
-            "digest": user_variables::digest(&self.core, &self.client, &self.variables, &self.prepared, shape, job).map(|digest| digest.to_string()),
-            "class": format!("{:?}", shape.class).to_lowercase(),
-            "servers": candidates.collect::<Vec<_>>(),
-            "last_used": last.map(|server| &*server.name),
-            "in_transaction": self.variables.status.contains(Status::IN_TRANS),
+            "name": &*server.name,
+            "address": server.address(),
+            "role": if server.status == farm::Status::Primary { "primary" } else { "replica" },
+            "weight": server.weight,
+            "lag_ms": server.lag_us().map(|us| us / 1000),
         })
-    }
+    });
+    let last = context.connections.current.last_server.and_then(|id| farm.server(id));
+    let text = hook
+        .sends_text
+        .then(|| lossy(user_variables::text(&context.client.request, context.prepared, job)));
+    json!({
+        "user": lossy(context.user.name()),
+        "client": context.user.peer.ip().to_canonical().to_string(),
+        "database": context.variables.state.database().map(lossy),
+        "text": text,
+        "digest": user_variables::digest(context.core, &context.client.request, context.variables, context.prepared, shape, job).map(|digest| digest.to_string()),
+        "class": format!("{:?}", shape.class).to_lowercase(),
+        "servers": candidates.collect::<Vec<_>>(),
+        "last_used": last.map(|server| &*server.name),
+        "in_transaction": context.variables.status.contains(Status::IN_TRANS),
+    })
 }

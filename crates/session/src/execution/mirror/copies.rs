@@ -20,17 +20,17 @@ use crate::execution::mirror::{COPY_MAX, Copy, RUNNING_MAX, WAITING_MAX, What};
 use crate::execution::relayed::make_room;
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
-use crate::session::Session;
+use crate::session::context::StatementContext;
 
-impl Session {
+impl StatementContext<'_> {
     /// Has a copy of the statement run elsewhere, when it stands for itself: a plain read or write.
     /// What another one leaves on its connection nobody could use there.
     pub(crate) fn mirror(&self, to: &ServerName, shape: &Shape, job: Job) {
         let plain = matches!(shape.class, Class::Read | Class::Write) && shape.facts.is_empty();
         let what = match job {
-            Job::Execute(id) => prepared_packets::execution(&self.client, &self.prepared, id)
+            Job::Execute(id) => prepared_packets::execution(self.client, self.prepared, id)
                 .map(|(key, payload)| What::Execute(key, payload)),
-            _ => Some(What::Text(packet::joined(self.client.frame()).split_off(1))),
+            _ => Some(What::Text(packet::joined(self.client.request.frame()).split_off(1))),
         };
         let Some(what) = what.filter(|_| plain) else {
             count(&self.core.counters.mirrors_skipped);

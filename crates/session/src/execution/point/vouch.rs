@@ -20,9 +20,11 @@ use crate::execution::cache::recall;
 use crate::execution::cache::{Entry, Key};
 use crate::execution::exec::{Job, Shape};
 use crate::execution::point::{Asked, BOUND_US, Point, Vouched, bound_value, written_key};
+use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
 use crate::query;
+use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
@@ -42,7 +44,7 @@ impl Session {
         let Some(group) = self.connections.group(&snapshot) else {
             return Ok(false);
         };
-        let Some(asked) = self.point_of(shape, job, group) else {
+        let Some(asked) = point_of(&self.context(), &self.run, shape, job, group) else {
             return Ok(false);
         };
         if may_recall(&self.core, &self.connections, &self.promises, shape, group, &asked.space)
@@ -70,61 +72,70 @@ impl Session {
         }
         Ok(false)
     }
+}
 
-    /// The space and the key of a point SELECT.
-    fn point_of(&self, shape: &Shape, job: Job, group: &Group) -> Option<Asked> {
-        let plain = shape.hint.is_none() && !shape.shard_hint && self.run.ruled.is_none();
-        let alone = self.connections.current.held.is_none()
-            && self.transaction.dist_txn.is_none()
-            && is_free(self.variables.status);
-        let alone = alone && plain;
-        if shape.class != Class::Read || !alone || self.client.is_split() || self.client.has_more()
-        {
-            return None;
-        }
-        let rows = &self.core.shared.reads.rows;
-        if rows.version() == 0 {
-            return None;
-        }
-        let text = match job {
-            Job::Execute(id) => self.prepared.statement_text(id),
-            _ => &self.client.payload()[1..],
-        };
-        let point = sqltext::point(text, &self.variables.mode)?;
-        let database = point.database.as_deref().or_else(|| self.variables.state.database())?;
-        let spaces = rows.spaces();
-        let space = spaces.iter().find(|space| {
-            let container = &space.container;
-            *space.group == *group.name
-                && container.table.as_bytes() == point.table
-                && container.database.as_bytes() == database
-                && container.key.as_bytes().eq_ignore_ascii_case(&point.column)
-                && space.form().is_some()
-        })?;
-        let form = space.form()?;
-        let (key, kept_as) = match (job, &point.key) {
-            (Job::Execute(id), PointKey::Mark) => bound_key(
-                &self.core,
-                &self.client,
-                &self.user,
-                &self.variables,
-                &self.prepared,
-                id,
-                form,
-            )?,
-            (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
-            (_, key) => (
-                written_key(key, form)?,
-                recall::cache_key(&self.core, &self.user, &self.client, &self.variables),
-            ),
-        };
-        Some(Asked {
-            space: space.clone(),
-            key,
-            form,
-            kept_as,
-        })
+/// The space and the key of a point SELECT.
+fn point_of(
+    context: &StatementContext<'_>,
+    run: &StatementRun,
+    shape: &Shape,
+    job: Job,
+    group: &Group,
+) -> Option<Asked> {
+    let plain = shape.hint.is_none() && !shape.shard_hint && run.ruled.is_none();
+    let alone = context.connections.current.held.is_none()
+        && context.transaction.dist_txn.is_none()
+        && is_free(context.variables.status);
+    let alone = alone && plain;
+    if shape.class != Class::Read
+        || !alone
+        || context.client.request.is_split()
+        || context.client.request.has_more()
+    {
+        return None;
     }
+    let rows = &context.core.shared.reads.rows;
+    if rows.version() == 0 {
+        return None;
+    }
+    let text = match job {
+        Job::Execute(id) => context.prepared.statement_text(id),
+        _ => &context.client.request.payload()[1..],
+    };
+    let point = sqltext::point(text, &context.variables.mode)?;
+    let database = point.database.as_deref().or_else(|| context.variables.state.database())?;
+    let spaces = rows.spaces();
+    let space = spaces.iter().find(|space| {
+        let container = &space.container;
+        *space.group == *group.name
+            && container.table.as_bytes() == point.table
+            && container.database.as_bytes() == database
+            && container.key.as_bytes().eq_ignore_ascii_case(&point.column)
+            && space.form().is_some()
+    })?;
+    let form = space.form()?;
+    let (key, kept_as) = match (job, &point.key) {
+        (Job::Execute(id), PointKey::Mark) => bound_key(
+            context.core,
+            context.client,
+            context.user,
+            context.variables,
+            context.prepared,
+            id,
+            form,
+        )?,
+        (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
+        (_, key) => (
+            written_key(key, form)?,
+            recall::cache_key(context.core, context.user, context.client, context.variables),
+        ),
+    };
+    Some(Asked {
+        space: space.clone(),
+        key,
+        form,
+        kept_as,
+    })
 }
 
 /// The key of an EXECUTE with one parameter, and where its reply is kept.
@@ -138,7 +149,7 @@ fn bound_key(
     form: KeyForm,
 ) -> Option<(Box<[u8]>, Key)> {
     let statement = prepared.statements.get(&id)?;
-    let (command, body) = client.payload().split_first()?;
+    let (command, body) = client.request.payload().split_first()?;
     let as_prepared = backend::SessionState::same(&statement.state, &variables.state);
     let tied = statement.long_data || statement.cursor || statement.asked.is_some();
     if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {

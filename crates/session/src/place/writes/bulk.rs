@@ -8,8 +8,9 @@ use mysql_wire::statement::{BULK_UNIT_RESULTS, BulkExecute, BulkValue, Execute};
 use sqltext::{Slot, Source, Span};
 
 use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
-use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::place::bound;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
@@ -54,7 +55,7 @@ impl Bulk {
 impl Session {
     /// Runs the client's bulk execution to its OK.
     pub(in crate::place) async fn run_bulk(&mut self, id: u32) -> Result<(), End> {
-        let bulk = match read_bulk(&self.client, &self.variables, &self.prepared, id) {
+        let bulk = match read_bulk(&self.client.request, &self.variables, &self.prepared, id) {
             Ok(bulk) => bulk,
             Err(why) => return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
         };
@@ -109,7 +110,7 @@ impl Session {
 }
 
 fn read_bulk(
-    client: &Client,
+    request: &Request,
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     id: u32,
@@ -117,12 +118,12 @@ fn read_bulk(
     const MALFORMED: &str = "the rows of this execution are not understood";
     let statement = prepared.statements.get(&id).ok_or(MALFORMED)?;
     let joined;
-    let payload = match client.is_split() {
+    let payload = match request.is_split() {
         true => {
-            joined = mysql_wire::packet::joined(client.frame());
+            joined = mysql_wire::packet::joined(request.frame());
             &joined[..]
         }
-        false => client.payload(),
+        false => request.payload(),
     };
     let body = payload.get(1..).ok_or(MALFORMED)?;
     let bulk = BulkExecute::decode(body, statement.params).map_err(|_| MALFORMED)?;

@@ -7,7 +7,7 @@ use planner::{Answer, Changing, KeyPart, Target, To};
 use sqltext::{Insert, Source, Span, edited};
 
 use super::many::{BATCH_ROWS, Step, Stop, Tally};
-use crate::place::inner::{Heard, Sheet};
+use crate::client::heard::{Heard, Sheet};
 use crate::place::run;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;

@@ -11,12 +11,15 @@ use planner::place::Spot;
 use sqltext::{Change, Mode, Span, ticked};
 
 use super::bulk::Bulk;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::heard::{Heard, Sheet};
 use crate::client::refuse::ServerRefusal;
+use crate::client::sink::ReplySink;
 use crate::dist_txn::{COMMIT, ROLLBACK};
 use crate::execution::exec::Job;
 use crate::per_core::Core;
-use crate::place::inner::{Heard, Sheet};
+use crate::place;
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
@@ -89,7 +92,7 @@ pub(in crate::place) enum Work<'a> {
 impl Session {
     /// Carries such a write out and answers the client.
     pub(in crate::place) async fn write_rows(&mut self, spot: &Spot, job: Job) -> Result<(), End> {
-        let Some(text) = self.text_of(job) else {
+        let Some(text) = place::text_of(&self.context(), job) else {
             let why = "the statement's parameters cannot be written out";
             return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
         };
@@ -110,7 +113,7 @@ impl Session {
                 ok.last_insert_id = tally.insert_id;
                 ok.warnings = tally.warnings;
                 ok.info = info.as_bytes();
-                self.client.ok_with(&ok).await
+                self.client.answer_ok(&ok).await
             }
             Err(Stop::End(end)) => Err(end),
             Err(stop) => {

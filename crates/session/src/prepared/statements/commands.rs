@@ -12,14 +12,17 @@ use mysql_wire::statement::{BulkExecute, Execute, PARAMETERS_COUNTED, PrepareOk}
 use sqltext::{Class, Dialect, Facts, Verb};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::out_of_memory;
+use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::consistency::promises::Promises;
 use crate::consistency::write_tags::tagging;
 use crate::counters::count;
 use crate::execution::choice;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::rules;
 use crate::introspection::{listing, processlist};
 use crate::per_core::{Core, Handle};
 use crate::prepared::prepared_packets;
@@ -40,12 +43,12 @@ impl Session {
         if self.prepared.statements.len() >= self.core.settings().statements_max {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
-        let text = match self.client.is_split() {
-            true => self.core.text(&packet::joined(self.client.frame())[1..]),
-            false => self.core.text(&self.client.payload()[1..]),
+        let text = match self.client.request.is_split() {
+            true => self.core.text(&packet::joined(self.client.request.frame())[1..]),
+            false => self.core.text(&self.client.request.payload()[1..]),
         };
         let mut shape = self.core.shape(text.bytes(), &self.variables.mode);
-        if shape.facts.contains(Facts::MULTIPLE) || self.client.is_split() {
+        if shape.facts.contains(Facts::MULTIPLE) || self.client.request.is_split() {
             shape.writes = true;
             shape.class = if shape.class == Class::Read {
                 Class::Write
@@ -53,7 +56,7 @@ impl Session {
                 shape.class
             };
         }
-        if own_variables::names_own(&self.client, &shape) || shape.class == Class::Local {
+        if own_variables::names_own(&self.client.request, &shape) || shape.class == Class::Local {
             let words = sqltext::heddle_words(text.bytes(), &self.variables.mode);
             return match choice::is_select(&words) {
                 true => {
@@ -67,14 +70,18 @@ impl Session {
         }
         let ruled = match self.core.shared.rules.is_empty() {
             true => Ok((text, None)),
-            false => self.prepare_by_rules(text, &mut shape),
+            false => {
+                let (core, user, run) = (&self.core, &self.user, &mut self.run);
+                let (request, own) = (&mut self.client.request, &self.variables);
+                rules::prepare_by_rules(core, user, request, own, run, text, &mut shape)
+            }
         };
         let (text, asked) = match ruled {
             Ok(texts) => texts,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let text =
-            identified(&self.core, &self.handle, &mut self.client, &self.variables, text, &shape);
+        let (request, own) = (&mut self.client.request, &self.variables);
+        let text = identified(&self.core, &self.handle, request, own, text, &shape);
         let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
         let bytes_max = self.core.settings().statements_bytes_max;
         let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
@@ -101,11 +108,11 @@ impl Session {
 
     /// COM_STMT_EXECUTE.
     pub(crate) async fn execute(&mut self) -> Result<(), End> {
-        if self.client.payload().len() < EXECUTE_BYTES_MIN {
+        if self.client.request.payload().len() < EXECUTE_BYTES_MIN {
             let row = &error::MALFORMED_PACKET;
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
-        let id = named_statement(&self.client, &self.prepared);
+        let id = named_statement(&self.client.request, &self.prepared);
         let named = query::has_attributes(&self.client);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
@@ -124,7 +131,7 @@ impl Session {
         if statement.is_own() {
             return self.client.error(&error::NOT_PREPARABLE, &[]).await;
         }
-        let body = &self.client.payload()[1..];
+        let body = &self.client.request.payload()[1..];
         let Ok(execute) = Execute::decode(body, statement.params, named) else {
             let details = "parameters that do not fit the statement";
             return self.client.error(&error::MALFORMED_PACKET, &[details]).await;
@@ -143,19 +150,13 @@ impl Session {
         if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) {
             return Box::pin(self.kill_statement(shape, job)).await;
         }
-        if let Some(full) = processlist::asks_processlist(
-            &self.client,
-            &self.variables,
-            &self.prepared,
-            &shape,
-            job,
-        ) {
+        let (request, own, prepared) = (&self.client.request, &self.variables, &self.prepared);
+        if let Some(full) = processlist::asks_processlist(request, own, prepared, &shape, job) {
             return Box::pin(self.show_processlist(full, job)).await;
         }
         if shape.verb == Verb::Show
             && self.prepared.statements.get(&id).is_none_or(|it| it.params == 0)
-            && let Some(show) =
-                shown::shows_values(&self.client, &self.variables, &self.prepared, &shape, job)
+            && let Some(show) = shown::shows_values(request, own, prepared, &shape, job)
         {
             return Box::pin(self.show_values(show, shape, job)).await;
         }
@@ -177,11 +178,11 @@ impl Session {
             };
             return self.client.error(&error, &[]).await;
         }
-        if self.client.payload().len() < EXECUTE_BYTES_MIN {
+        if self.client.request.payload().len() < EXECUTE_BYTES_MIN {
             let row = &error::MALFORMED_PACKET;
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
-        let id = named_statement(&self.client, &self.prepared);
+        let id = named_statement(&self.client.request, &self.prepared);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
                 .await;
@@ -189,7 +190,7 @@ impl Session {
         if statement.is_own() {
             return self.client.error(&error::NOT_PREPARABLE, &[]).await;
         }
-        let body = &self.client.payload()[1..];
+        let body = &self.client.request.payload()[1..];
         let Ok(bulk) = BulkExecute::decode(body, statement.params) else {
             let details = "parameters that do not fit the statement";
             return self.client.error(&error::MALFORMED_PACKET, &[details]).await;
@@ -251,7 +252,7 @@ async fn prepare_select(
 fn identified(
     core: &Core,
     handle: &Handle,
-    client: &mut Client,
+    request: &mut Request,
     variables: &SessionVariables,
     text: Rc<Text>,
     shape: &Shape,
@@ -261,7 +262,7 @@ fn identified(
     }
     match sqltext::identify(text.bytes(), &variables.mode, handle.id) {
         Some(new) => {
-            client.replace_text(&new);
+            request.replace_text(&new);
             core.text(&new)
         }
         None => text,

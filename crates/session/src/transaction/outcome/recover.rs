@@ -11,7 +11,9 @@ use mysql_wire::status::Status;
 use sqltext::Verb;
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn};
 use crate::consistency::promises::Promises;
@@ -69,9 +71,12 @@ impl Session {
                 Known::Lost => return self.once_more(run).await,
                 Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
             };
-        let text =
-            String::from_utf8_lossy(user_variables::text(&self.client, &self.prepared, run.job))
-                .to_ascii_lowercase();
+        let text = String::from_utf8_lossy(user_variables::text(
+            &self.client.request,
+            &self.prepared,
+            run.job,
+        ))
+        .to_ascii_lowercase();
         let Some(rows) = rows.filter(|_| !text.contains("returning")) else {
             let why = "the write has happened, but the log does not tell what it returned";
             return self.tell_unknown(run, tried, loss, why).await;
@@ -106,7 +111,7 @@ impl Session {
         (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
         ok.info = info.as_bytes();
         self.client.sequence = 1;
-        self.client.ok_with(&ok).await?;
+        self.client.answer_ok(&ok).await?;
         Ok(Recovered::Answered)
     }
 

@@ -8,7 +8,10 @@ use mysql_wire::result::{ColumnKind, Value, ValueKind, encode_binary_row, encode
 use sqltext::{Ask, Class, Facts, ShowDiagnostics, Verb};
 
 use crate::client::Client;
+use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::request::Request;
+use crate::client::sink::ReplySink;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::servers_tried;
 use crate::execution::statement_run::StatementRun;
@@ -26,7 +29,7 @@ impl Session {
     /// Runs a statement that asks for diagnostics whose connection is gone.
     pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        let text = variables::user_variables::text(&self.client, &self.prepared, job);
+        let text = variables::user_variables::text(&self.client.request, &self.prepared, job);
         let warnings = self.variables.diagnostics.rows.as_deref();
         if let (Some(show), Some(all)) =
             (sqltext::show_diagnostics(text, &self.variables.mode), warnings)
@@ -77,11 +80,11 @@ impl Session {
             &self.core,
             &self.variables,
             &mut shape,
-            variables::user_variables::text(&self.client, &self.prepared, job),
+            variables::user_variables::text(&self.client.request, &self.prepared, job),
         );
         let done = match job {
-            Job::Frame(_) if !self.client.is_split() => {
-                self.client.replace_text(&text);
+            Job::Frame(_) if !self.client.request.is_split() => {
+                self.client.request.replace_text(&text);
                 Box::pin(self.run_free(shape, job)).await
             }
             Job::Execute(id) => {
@@ -104,13 +107,13 @@ impl Session {
 
 /// Takes note of the reply to the current command.
 pub(crate) fn note_diagnostics(
-    client: &Client,
+    request: &Request,
     variables: &mut SessionVariables,
     shape: &Shape,
     outcome: &Outcome,
 ) {
     let dialect = variables.mode.dialect;
-    match uses_tables(client, shape) {
+    match uses_tables(request, shape) {
         true => variables.diagnostics.note(shape, outcome, dialect),
         false => {
             let diagnostics = &mut variables.diagnostics;
@@ -121,14 +124,14 @@ pub(crate) fn note_diagnostics(
 
 /// False when the current command surely uses no table. It is known of those only that run between others all
 /// the time: SET, USE, and what begins and ends transactions.
-fn uses_tables(client: &Client, shape: &Shape) -> bool {
+fn uses_tables(request: &Request, shape: &Shape) -> bool {
     if shape.facts.contains(Facts::MULTIPLE) {
         return true;
     }
     match shape.class {
         Class::Use | Class::Transaction | Class::Empty => false,
         Class::Set => {
-            let text = client.payload();
+            let text = request.payload();
             let word = |part: &[u8]| part.eq_ignore_ascii_case(b"select");
             text.first() != Some(&(Command::Query as u8)) || text.windows(6).any(word)
         }
@@ -177,7 +180,7 @@ pub(crate) async fn leave_nothing(
     forgotten.is_ok()
 }
 
-async fn say_gone(client: &mut Client) -> Result<(), End> {
+async fn say_gone(client: &mut impl ReplySink) -> Result<(), End> {
     let details = ["the diagnostics"];
     client.error(&error::DIAGNOSTICS_GONE, &details).await
 }
