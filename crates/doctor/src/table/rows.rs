@@ -53,7 +53,7 @@ pub const TABLE: &[Check] = &[
         "a server whose disk is full takes no write", "make room, or `PURGE BINARY LOGS` that no replica needs"),
     check("time_zone_tables", Info, Server(server::time_zone_tables), HOST,
         "CONVERT_TZ gives NULL, and SET time_zone takes no names", "mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql (mysql_tzinfo_to_sql), on the primary"),
-    check("local_infile", Info, Server(server::local_infile), Asks("clients' LOAD DATA LOCAL is refused then"),
+    check("local_infile", Info, Server(server::local_infile), Asks("clients' LOAD DATA LOCAL is refused then, and a scratch server is filled by INSERTs"),
         "a server may ask clients for files", "SET GLOBAL local_infile = OFF"),
 
     // Binary log.
