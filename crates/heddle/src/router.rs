@@ -19,11 +19,11 @@ use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
 use session::{Scratch, Transport};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, watch};
 
 use crate::configuration::Configuration;
-use crate::configuration::rules::{Source, received};
+use crate::configuration::rules::Source;
 use crate::configuration::stamp::Stamp;
 use crate::data_plane::{self, DataPlane, count};
 use crate::diagnosis::ThisRouter;
@@ -33,6 +33,7 @@ use crate::doors::tls::{self, Files};
 use crate::doors::{self, Doors};
 use crate::failure::Failure;
 use crate::host::outside::{self, FenceCommand};
+use crate::host::signals::Signals;
 use crate::settings::Settings;
 use crate::store;
 use crate::store::state_dir;
@@ -550,59 +551,4 @@ pub async fn blocking<T: Send + 'static>(
     let joined = tokio::task::spawn_blocking(work).await;
     joined
         .map_err(|_| Failure::new("a thread of Heddle panicked; please report it with its output"))
-}
-
-/// What a signal asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    End,
-    Renew,
-}
-
-/// The signals that end a router in order: Ctrl-C, `kill`, and, of one that has no settings file to
-/// read anew, a terminal that went away.
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Option<Signal>,
-    renew: Signal,
-}
-
-impl Signals {
-    /// From here on these signals wait to be asked for.
-    ///
-    /// # Errors
-    /// The kernel refuses, which it does not do.
-    pub fn install(hangup_ends: bool) -> Result<Signals, Failure> {
-        let on = |kind| {
-            signal(kind).map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))
-        };
-        Ok(Signals {
-            interrupt: on(SignalKind::interrupt())?,
-            terminate: on(SignalKind::terminate())?,
-            // Asked for in any case: from then on it does not end the process by itself.
-            hangup: Some(on(SignalKind::hangup())?).filter(|_| hangup_ends),
-            renew: on(SignalKind::user_defined2())?,
-        })
-    }
-
-    /// Waits for one that ends the router, or for SIGUSR2, which asks for a new process in place of this
-    /// one. Cancellation-safe: a signal is not lost when this future is dropped.
-    pub async fn asked(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.interrupt.recv() => Asked::End,
-            _ = self.terminate.recv() => Asked::End,
-            () = received(&mut self.hangup) => Asked::End,
-            _ = self.renew.recv() => Asked::Renew,
-        }
-    }
-
-    /// Waits for one that ends the router. Cancellation-safe as well.
-    pub async fn end(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            () = received(&mut self.hangup) => {}
-        }
-    }
 }

@@ -11,6 +11,7 @@ use sqltext::{Mode, Piece, PieceKind, TableName, pieces, spliced, tables, ticked
 
 use crate::belongs::belongs;
 use crate::gather::follows_table;
+use crate::text::Cut;
 
 /// Whose text it is and where it goes.
 #[derive(Clone, Copy)]
@@ -21,9 +22,6 @@ pub struct Sieve<'a> {
     pub mode: &'a Mode,
     pub group: &'a str,
 }
-
-/// A part of a text, and what stands there instead.
-type Cut = ((usize, usize), String);
 
 /// A table in a text whose rows are to be told apart.
 struct Mixed {

@@ -1,7 +1,10 @@
 //! Places in a text: the parser counts lines and characters, the tokenizer bytes; and comments in
-//! front of them.
+//! front of them; and what is put in place of a part of it.
 
 use sqlparser::tokenizer::Location;
+
+/// The bytes of a part of a text, from the first to behind the last, and what stands there instead.
+pub(crate) type Cut = ((usize, usize), String);
 
 /// Where each line of a text begins.
 pub(crate) struct Lines<'a> {

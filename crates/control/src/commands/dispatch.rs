@@ -27,6 +27,7 @@ use crate::context::editing::TRIES;
 use crate::context::supervision::caught;
 use crate::diagnosis::Doctor;
 use crate::leadership::election::Election;
+use crate::leadership::lead::Lead;
 use crate::peers::permits::PermitShares;
 use crate::peers::questions::{DRAINED, FACTS, GROUP, KILL, RELEASE, SESSIONS, WRITES, column};
 use crate::peers::routers::PeerRouters;
@@ -155,10 +156,7 @@ impl Commands {
             Verb::GroupCreate => self.groups.group_create(&lead()?, args).await,
             Verb::GroupDestroy => self.groups.group_destroy(&lead()?, args).await,
             Verb::GroupDescription => self.groups.group_description(&lead()?, args).await,
-            Verb::GroupAdd => {
-                let added = self.groups.group_add(&lead()?, args).await;
-                added.inspect(|_| self.doctor.tell_joined())
-            }
+            Verb::GroupAdd => self.group_add(&lead()?, args).await,
             Verb::GroupRemove => self.groups.group_remove(&lead()?, args).await,
             Verb::GroupActivate => self.groups.group_set_active(&lead()?, args, true).await,
             Verb::GroupDeactivate => self.groups.group_set_active(&lead()?, args, false).await,
@@ -174,9 +172,7 @@ impl Commands {
             Verb::ServerSetStatus => self.servers.server_set_status(&lead()?, args).await,
             Verb::ServerSetMode => self.servers.server_set_mode(&lead()?, args).await,
             Verb::ServerSetWeight => self.servers.server_set_weight(&lead()?, args).await,
-            Verb::ServerAcceptCertificate => {
-                self.servers.server_accept_certificate(&lead()?, args).await
-            }
+            Verb::ServerAcceptCertificate => self.servers.accept_certificate(&lead()?, args).await,
             Verb::ServerLookupUuid => self.servers.server_lookup_uuid(args),
             Verb::ServerClone => self.servers.server_clone(args).await,
             Verb::JobList => Ok(self.moves.job_list()),
@@ -219,6 +215,11 @@ impl Commands {
             Verb::ManageHelp => self.inspect.manage_help(args),
             Verb::OfMaps(verb) => Box::pin(self.dispatch_to_maps(verb, args)).await,
         }
+    }
+
+    async fn group_add(&self, lead: &Lead, args: &Arguments) -> Result<Table, CommandError> {
+        let added = self.groups.group_add(lead, args).await;
+        added.inspect(|_| self.doctor.tell_joined())
     }
 
     /// Carries out a command about maps, shards and their tables.

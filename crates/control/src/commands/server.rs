@@ -159,7 +159,7 @@ impl ServerCommands {
     }
 
     /// Looks at who answers at the server's address, without a login.
-    pub(crate) async fn server_accept_certificate(
+    pub(crate) async fn accept_certificate(
         &self,
         lead: &Lead,
         args: &Arguments,

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::configuration::Configuration;
 use crate::configuration::stamp::{LOOK, Stamp};
+use crate::host::signals::received;
 use crate::settings::{self, Settings};
 
 /// Where rules stand.
@@ -123,14 +124,4 @@ fn refused(control: &Control, errors: &str) {
     let errors = errors.replace('\n', "; ");
     let text = format!("settings and rules stay as they were: {errors}");
     control.note("rules_refused", text);
-}
-
-/// Waits for the signal; for ever where there is none.
-pub async fn received(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => {
-            signal.recv().await;
-        }
-        None => std::future::pending().await,
-    }
 }

@@ -16,9 +16,10 @@ use super::take::{Predecessor, Relieved};
 use crate::doors::listeners::OWN;
 use crate::doors::{Doors, shown};
 use crate::failure::Failure;
+use crate::host::signals::{Asked, Signals};
 use crate::host::systemd::Systemd;
 use crate::printing::say;
-use crate::router::{Asked, Router, Signals, blocking};
+use crate::router::{Router, blocking};
 
 /// Between two looks whether the last client has left.
 const LOOK: Duration = Duration::from_millis(50);

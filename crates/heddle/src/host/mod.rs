@@ -1,4 +1,5 @@
-//! The machine that the router runs on: its memory, its service manager, its log, the operator's programs.
+//! The machine that the router runs on: its memory, its service manager, its log, its signals, the
+//! operator's programs.
 //!
 //! Job: ask the machine, and tell it; each file knows one neighbour.
 //!
@@ -9,4 +10,5 @@
 pub(crate) mod logging;
 pub(crate) mod machine;
 pub(crate) mod outside;
+pub(crate) mod signals;
 pub(crate) mod systemd;

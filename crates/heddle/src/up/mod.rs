@@ -24,8 +24,9 @@ use crate::doors::listeners::{Listeners, addresses_are_free};
 use crate::doors::shown;
 use crate::failure::Failure;
 use crate::host::logging;
+use crate::host::signals::Signals;
 use crate::printing::say;
-use crate::router::{Means, Router, Signals, blocking, runtime};
+use crate::router::{Means, Router, blocking, runtime};
 use crate::settings::{OptionalAddress, OptionalPath, Settings};
 use crate::store::state_dir;
 

@@ -4,8 +4,7 @@
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr};
 use sqltext::{Mode, clauses, ticked};
 
-use super::Cut;
-use crate::text::follows_comment;
+use crate::text::{Cut, follows_comment};
 
 /// Servers refuse longer aliases.
 const LABEL_BYTES_MAX: usize = 200;

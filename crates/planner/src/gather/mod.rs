@@ -21,6 +21,7 @@ use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Unansw
 use crate::depth;
 use crate::functions;
 use crate::parse::{self, Traits};
+use crate::text::Cut;
 use crate::views;
 
 use references::{Finder, Reference};
@@ -306,9 +307,6 @@ fn names(
 fn behind(all: &[Piece], byte: usize) -> &[Piece] {
     &all[all.partition_point(|piece| (piece.span.start as usize) < byte)..]
 }
-
-/// A stretch of the text, and what stands there instead.
-type Cut = ((usize, usize), String);
 
 /// Puts the scratch table in place of the table, and takes its index hints away.
 fn renamed(
