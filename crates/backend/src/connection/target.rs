@@ -10,7 +10,7 @@ pub struct Target {
     pub server: ServerId,
     pub host: Arc<str>,
     pub port: u16,
-    /// The server's term when it was chosen: once Heddle has cut itself off, nobody comes through.
+    /// The server's term when it was chosen; a cut ends the connections of older terms.
     pub term: u32,
     /// Connections become READ ONLY sessions.
     pub read_only: bool,

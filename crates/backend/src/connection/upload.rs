@@ -13,7 +13,7 @@ use mysql_wire::status::Status;
 
 use super::{Connection, ConnectionError, OWN_REPLY_BYTES, last_error, request_of};
 
-/// So many bytes of a file in one packet, at most: servers bound packets, not files.
+/// The longest piece of a file in one packet, in bytes: servers bound packets, not files.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
 const SENDING: &str = "sending a file";

@@ -4,7 +4,7 @@
 //! Job: lines become [`Transaction`]s ([`Gatherer`]); transactions get [`Claim`]s, what of the tables they change;
 //! two with a claim in common keep their order ([`Order`]).
 //!
-//! Invariants: no line can make this panic; what is not told in full is an error with its reason.
+//! Invariants: this panics on no line; a change that the stream does not tell in full is an error with its reason.
 //!
 //! Must not know: where transactions are carried out, and how.
 
@@ -83,8 +83,8 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// True when nothing else may run beside it: it defines something, or has no name by which a second carrying out
-    /// could be known.
+    /// True when nothing else may run beside it: it defines something, or has no GTID, by which an applier knows
+    /// that it was carried out before.
     pub fn is_alone(&self) -> bool {
         self.gtid.is_none() || self.changes.iter().any(|it| !matches!(it, Change::Row(_)))
     }

@@ -17,7 +17,7 @@ pub struct Order {
     claimed: HashMap<Claim, u64>,
 }
 
-/// Claims of transactions that are done are forgotten when there are so many.
+/// With so many claims, the order forgets those of transactions that are done.
 const CLAIMED_MAX: usize = 100_000;
 
 impl Order {

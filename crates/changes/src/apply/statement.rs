@@ -1,4 +1,4 @@
-//! Statements that define something, as an applier has to know them: what they are about, and of which databases.
+//! What an applier has to know of a statement that defines something: its object, and its databases.
 
 /// What an applier does with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,9 @@ fn kind(words: &[&str]) -> Definition {
     let verb = words.first().copied().unwrap_or_default();
     // What it is about: the first word of a kind of things.
     let mut rest = words.iter().skip(1);
-    let of = rest.find(|word| KINDS.contains(word)).copied();
+    let of = rest
+        .find(|word| OBJECTS.contains(word) || OTHERS.contains(word))
+        .copied();
     let replaces = words.get(1) == Some(&"OR") && words.get(2) == Some(&"REPLACE");
     match (verb, of.unwrap_or_default()) {
         ("CREATE" | "ALTER" | "DROP", "TRIGGER" | "EVENT") => Definition::Acts,
@@ -52,6 +54,7 @@ fn is_renaming(words: &[&str]) -> bool {
     pairs.any(|pair| pair[0] == "RENAME" && !["COLUMN", "INDEX", "KEY"].contains(&pair[1]))
 }
 
+/// What belongs to a database: an applier carries out what defines it.
 const OBJECTS: [&str; 10] = [
     "TABLE",
     "TABLES",
@@ -65,17 +68,8 @@ const OBJECTS: [&str; 10] = [
     "PACKAGE",
 ];
 
-const KINDS: [&str; 18] = [
-    "TABLE",
-    "TABLES",
-    "VIEW",
-    "INDEX",
-    "DATABASE",
-    "SCHEMA",
-    "PROCEDURE",
-    "FUNCTION",
-    "SEQUENCE",
-    "PACKAGE",
+/// What else a statement may define.
+const OTHERS: [&str; 8] = [
     "TRIGGER",
     "EVENT",
     "USER",

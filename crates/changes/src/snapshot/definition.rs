@@ -111,7 +111,7 @@ impl Definition {
         })
     }
 
-    /// What is selected, so that nothing of the value is lost; `quoted` is the column's name in a statement.
+    /// The expression that selects the whole value; `quoted` is the column's name in a statement.
     pub fn expression(&self, quoted: &str) -> String {
         match &*self.data_type {
             // Its text has six digits; that of a double is exact.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use catalog::Call;
-use door_http::client::{Place, Streaming};
+use door_http::client::Streaming;
 use serde_json::Value;
 
 use super::flags::Apply;
@@ -49,11 +49,7 @@ impl Lines {
         if flags.snapshot {
             add("snapshot", "true");
         }
-        let place = Place::of(http);
-        let trust = match place.is_secure {
-            true => Some(ask::trust(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?),
-            false => None,
-        };
+        let (place, trust) = ask::place(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?;
         let path = format!("/v1/changes?{}", query.join("&"));
         let headers = headers(flags)?;
         let asked = tokio::time::timeout(PATIENCE, place.stream(&path, &headers, trust)).await;
@@ -119,11 +115,7 @@ pub(super) async fn groups(flags: &Apply, http: &str) -> Result<usize, Ended> {
     if !flags.group.is_empty() {
         return Ok(flags.group.len());
     }
-    let place = Place::of(http);
-    let trust = match place.is_secure {
-        true => Some(ask::trust(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?),
-        false => None,
-    };
+    let (place, trust) = ask::place(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?;
     let call = Call::new("group", "lookup_groups", &[]);
     let path = format!("/v1/{}/{}", call.group, call.command);
     let headers = headers(flags)?;

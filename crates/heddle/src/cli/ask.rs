@@ -18,17 +18,31 @@ use crate::router::runtime;
 /// A command may clone or catch up a server, which takes its time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Which router a verb asks, and what it knows the router by.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RouterFlags {
+    /// The router to talk to; with https:// in front, inside TLS
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "HEDDLE_HTTP",
+        default_value = "127.0.0.1:6080"
+    )]
+    pub http: String,
+    /// PEM file with the router's certificate, or with its authority's, for https://
+    #[arg(long, value_name = "FILE", env = "HEDDLE_CA")]
+    pub ca: Option<PathBuf>,
+    /// Where the router's token is, and its own certificate
+    #[arg(long, value_name = "DIR", default_value = "heddle-data")]
+    pub data: PathBuf,
+}
+
 /// A command, and how to ask it.
 #[derive(Debug)]
 pub struct Question {
     pub call: Call,
     pub json: bool,
-    /// The router's HTTP address, or its URL.
-    pub http: String,
-    /// Its certificate or authority.
-    pub ca: Option<PathBuf>,
-    /// The directory of `heddle up`, where the token is.
-    pub data: PathBuf,
+    pub router: RouterFlags,
 }
 
 /// Asks and prints the rows.
@@ -53,7 +67,7 @@ pub fn run(question: &Question) -> Result<(), Failure> {
 /// # Errors
 /// As for [`run`].
 pub fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
-    let remote = Remote::new(&question.http, question.ca.as_deref(), &question.data)?;
+    let remote = Remote::new(&question.router)?;
     runtime()?.block_on(remote.rows(&question.call))
 }
 
@@ -67,16 +81,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The router at this address; the token is that of the environment, or of `data`.
+    /// The router that the flags name; the token is that of the environment, or of their directory.
     ///
     /// # Errors
     /// The token cannot be read, or there is nothing to know the router by.
-    pub fn new(http: &str, ca: Option<&Path>, data: &Path) -> Result<Remote, Failure> {
-        let place = Place::of(http);
-        let trust = match place.is_secure {
-            true => Some(trust(http, ca, data)?),
-            false => None,
-        };
+    pub fn new(flags: &RouterFlags) -> Result<Remote, Failure> {
+        let RouterFlags { http, ca, data } = flags;
+        let (place, trust) = place(http, ca.as_deref(), data)?;
         let mut headers = Vec::new();
         if let Some(token) = token(data)? {
             headers.push(("authorization", format!("Bearer {token}")));
@@ -88,8 +99,8 @@ impl Remote {
             place,
             trust,
             headers,
-            http: http.to_owned(),
-            data: data.to_owned(),
+            http: http.clone(),
+            data: data.clone(),
         })
     }
 
@@ -174,9 +185,26 @@ impl Remote {
     }
 }
 
+/// The router at an address, and inside TLS what it must show.
+///
+/// # Errors
+/// There is nothing to know it by.
+pub fn place(
+    http: &str,
+    ca: Option<&Path>,
+    data: &Path,
+) -> Result<(Place, Option<Arc<ClientConfig>>), Failure> {
+    let place = Place::of(http);
+    let trust = match place.is_secure {
+        true => Some(trust(http, ca, data)?),
+        false => None,
+    };
+    Ok((place, trust))
+}
+
 /// What the router must show: the certificate or authority of `--ca`, else the certificate that it made
 /// itself in its directory.
-pub fn trust(http: &str, ca: Option<&Path>, data: &Path) -> Result<Arc<ClientConfig>, Failure> {
+fn trust(http: &str, ca: Option<&Path>, data: &Path) -> Result<Arc<ClientConfig>, Failure> {
     let own = [data.to_owned(), data.join("state")].map(|dir| dir.join(OWN_CERTIFICATE));
     let file = match ca {
         Some(file) => Some(file),

@@ -20,7 +20,7 @@ use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::apply::Apply;
-use crate::cli::ask::Question;
+use crate::cli::ask::{Question, RouterFlags};
 use crate::{diagnosis, settings, top};
 
 /// What the program is asked to do.
@@ -394,31 +394,8 @@ fn command(spec: &'static CommandSpec) -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Prints one JSON array of row objects"),
-        )
-        .arg(
-            Arg::new("http")
-                .long("http")
-                .value_name("ADDR")
-                .env("HEDDLE_HTTP")
-                .default_value("127.0.0.1:6080")
-                .help("The router to talk to; with https:// in front, inside TLS"),
-        )
-        .arg(
-            Arg::new("ca")
-                .long("ca")
-                .value_name("FILE")
-                .env("HEDDLE_CA")
-                .help(
-                    "PEM file with the router's certificate, or with its authority's, for https://",
-                ),
-        )
-        .arg(
-            Arg::new("data")
-                .long("data")
-                .value_name("DIR")
-                .default_value("heddle-data")
-                .help("Where the router's token is, and its own certificate"),
         );
+    command = RouterFlags::augment_args(command);
     if takes_document(spec) {
         let file = Arg::new(FILE).long(FILE).value_name("PATH");
         command = command.arg(file.help("Takes the document from this file; - is stdin"));
@@ -502,9 +479,7 @@ fn asked(spec: &'static CommandSpec, matches: &ArgMatches) -> Question {
     Question {
         call,
         json: matches.get_flag("json"),
-        http: text("http").expect("it has a default"),
-        ca: text("ca").map(PathBuf::from),
-        data: PathBuf::from(text("data").expect("it has a default")),
+        router: RouterFlags::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
     }
 }
 

@@ -1,11 +1,9 @@
 //! The command line of `heddle doctor`.
 
-use std::path::PathBuf;
-
 use catalog::Call;
 use clap::Args;
 
-use crate::cli::ask::Question;
+use crate::cli::ask::{Question, RouterFlags};
 
 /// Flags of `heddle doctor`.
 #[derive(Args, Clone, Debug)]
@@ -33,20 +31,8 @@ pub struct Flags {
     /// Prints JSON: one array of row objects, with --watch one object a line
     #[arg(long)]
     pub json: bool,
-    /// The router to talk to; with https:// in front, inside TLS
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "HEDDLE_HTTP",
-        default_value = "127.0.0.1:6080"
-    )]
-    pub http: String,
-    /// PEM file with the router's certificate, or with its authority's, for https://
-    #[arg(long, value_name = "FILE", env = "HEDDLE_CA")]
-    pub ca: Option<PathBuf>,
-    /// Where the router's token is, and its own certificate
-    #[arg(long, value_name = "DIR", default_value = "heddle-data")]
-    pub data: PathBuf,
+    #[command(flatten)]
+    pub router: RouterFlags,
 }
 
 impl Flags {
@@ -74,9 +60,7 @@ impl Flags {
         Question {
             call,
             json: self.json,
-            http: self.http.clone(),
-            ca: self.ca.clone(),
-            data: self.data.clone(),
+            router: self.router.clone(),
         }
     }
 }

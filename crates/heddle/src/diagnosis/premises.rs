@@ -206,17 +206,9 @@ fn disk(directory: &Path) -> Option<DiskFacts> {
 mod tests {
     use super::*;
 
-    fn settings(assignments: &[&str]) -> Settings {
-        let mut settings = Settings::default();
-        for assignment in assignments {
-            settings.assign(assignment).expect("a value");
-        }
-        settings
-    }
-
     #[test]
     fn doors_say_who_may_come_in_and_how() {
-        let all = doors(&settings(&[
+        let all = doors(&Settings::assigned(&[
             "sql_listen=0.0.0.0:6306",
             "tls_clients=required",
             "kv_listen=127.0.0.1:6211",
@@ -233,8 +225,8 @@ mod tests {
 
     #[test]
     fn what_changed_in_the_file_and_needs_a_restart_waits() {
-        let now = settings(&["threads=3", "max_lag_ms=5"]);
-        assert_eq!(waiting(&settings(&[]), &now), ["threads"]);
+        let now = Settings::assigned(&["threads=3", "max_lag_ms=5"]);
+        assert_eq!(waiting(&Settings::assigned(&[]), &now), ["threads"]);
         assert_eq!(waiting(&now, &now), [""; 0]);
     }
 
@@ -244,7 +236,7 @@ mod tests {
         let found = disk(home.path()).expect("a file system");
         assert!(found.total_bytes >= found.free_bytes && found.total_bytes > 0);
         assert_eq!(disk(&home.path().join("nothing")), None);
-        assert!(names_secrets(&settings(&["admin_password=x"])));
-        assert!(!names_secrets(&settings(&["threads=3"])));
+        assert!(names_secrets(&Settings::assigned(&["admin_password=x"])));
+        assert!(!names_secrets(&Settings::assigned(&["threads=3"])));
     }
 }

@@ -1,6 +1,8 @@
 //! The table of settings: one row makes the struct's field, the key in `heddle.toml`, the name that
 //! `--set` takes, the line in `--help` and the row of `docs/SETTINGS.md`.
 
+#[cfg(test)]
+mod assigned;
 mod credential;
 mod document;
 mod farm;

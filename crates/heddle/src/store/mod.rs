@@ -241,14 +241,6 @@ fn remembered(file: &PathBuf) -> Result<Option<String>, Failure> {
 mod tests {
     use super::*;
 
-    fn settings(assignments: &[&str]) -> Settings {
-        let mut settings = Settings::default();
-        for assignment in assignments {
-            settings.assign(assignment).expect("a value");
-        }
-        settings
-    }
-
     #[test]
     fn settings_of_the_store_must_agree() {
         let url = "etcd=http://10.0.0.1:2379";
@@ -262,11 +254,11 @@ mod tests {
             (&[url, "peer_url=http://here"], "http://HOST:PORT"),
         ];
         for (assignments, words) in wrong {
-            let error = check(&settings(assignments)).expect_err("refused");
+            let error = check(&Settings::assigned(assignments)).expect_err("refused");
             assert!(error.text.contains(words), "{}", error.text);
         }
-        check(&settings(&[])).expect("alone");
-        let right = settings(&[
+        check(&Settings::assigned(&[])).expect("alone");
+        let right = Settings::assigned(&[
             "etcd=https://a:2379,https://b:2379/",
             "etcd_ca=ca.pem",
             "http_listen=0.0.0.0:6080",

@@ -1,7 +1,6 @@
 //! Reads keys, asks the router, draws. A thread beside asks, so that no key waits for an answer.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use super::state::{Input, Key, Top, View, Wish, traffic};
 use super::{once, screen};
-use crate::cli::ask::Remote;
+use crate::cli::ask::{Remote, RouterFlags};
 use crate::failure::Failure;
 use crate::printing;
 use crate::router::runtime;
@@ -39,20 +38,8 @@ pub struct Options {
     /// With --once: one JSON object
     #[arg(long, requires = "once")]
     pub json: bool,
-    /// The router to look at; with https:// in front, inside TLS
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "HEDDLE_HTTP",
-        default_value = "127.0.0.1:6080"
-    )]
-    pub http: String,
-    /// PEM file with the router's certificate, or with its authority's, for https://
-    #[arg(long, value_name = "FILE", env = "HEDDLE_CA")]
-    pub ca: Option<PathBuf>,
-    /// Where the router's token is, and its own certificate
-    #[arg(long, value_name = "DIR", default_value = "heddle-data")]
-    pub data: PathBuf,
+    #[command(flatten)]
+    pub router: RouterFlags,
 }
 
 /// Shows the farm until `q` is pressed, or once.
@@ -60,7 +47,7 @@ pub struct Options {
 /// # Errors
 /// There is no terminal, or with --once no answer of the router.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let router = Remote::new(&options.http, options.ca.as_deref(), &options.data)?;
+    let router = Remote::new(&options.router)?;
     if options.once {
         return print_once(&router, options.json);
     }
