@@ -2,7 +2,8 @@
 //!
 //! `make test-failover` and `make bench-failover` run it with more rounds. From the environment:
 //! `FAILOVER_ROUNDS` for each fault, `FAILOVER_FAULTS` (names, with spaces; all by default),
-//! `FAILOVER_SEED` of the first round, `FAILOVER_KEEP` keeps the data of a farm that failed.
+//! `FAILOVER_SEED` of the first round, `FAILOVER_KEEP` keeps the data of a farm that failed,
+//! `FAILOVER_THINK_MS` between two statements of a client.
 
 use testkit::Client;
 use testkit::failover::nemesis::Nemesis;

@@ -8,7 +8,7 @@
 //!   holds a lock and a temporary table, one whose results are long.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use fastrand::Rng;
 use crate::client::{Client, Failure, Login, Reply, Rows, Statement, Value};
 
 use super::ledger::{Kind, Ledger, Outcome, Write, now_us};
+use super::rounds::number as number_of;
 use super::stop::Stop;
 use super::{reader, teller};
 
@@ -30,7 +31,13 @@ pub const BALANCE: u64 = 1000;
 
 /// Between two statements of a client: without it the clients of a small machine take the time that
 /// its servers need, and pauses measure the queue.
-pub const THINK: Duration = Duration::from_millis(5);
+///
+/// `FAILOVER_THINK_MS` of the environment, 5 without: longer for rounds by the thousand, which are to be many
+/// rather than loaded.
+pub fn think_time() -> Duration {
+    static TIME: OnceLock<Duration> = OnceLock::new();
+    *TIME.get_or_init(|| Duration::from_millis(number_of("FAILOVER_THINK_MS").unwrap_or(5)))
+}
 
 /// The same while replicas are to catch up.
 const EASED: Duration = Duration::from_millis(200);
@@ -119,7 +126,7 @@ impl Stand {
     pub fn think(&self) {
         let pause = match self.eased.load(Ordering::SeqCst) {
             true => EASED,
-            false => THINK,
+            false => think_time(),
         };
         self.stop.rest(pause);
     }

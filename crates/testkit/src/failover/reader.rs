@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::client::{Client, Failure, Reply, Value};
 
 use super::ledger::Trouble;
-use super::load::{ACCOUNTS, BALANCE, Seat, THINK, WRITERS, number};
+use super::load::{ACCOUNTS, BALANCE, Seat, WRITERS, number, think_time};
 
 /// Rows in a temporary table before a client with a pool gives it up.
 const LENT_ROWS: u64 = 50;
@@ -49,7 +49,7 @@ fn at_level(seat: &mut Seat, client: &mut Client, level: &str) -> Result<(), Fai
         seen[writer] = seen[writer].max(value);
         let text = || format!("{level}: {sql} gave {value}, promised {bound}");
         seat.ledger.promise(kept, text);
-        seat.stand.stop.rest(THINK);
+        seat.stand.stop.rest(think_time());
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn with_pins(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> {
                     }
                 }
             }
-            seat.stand.stop.rest(THINK);
+            seat.stand.stop.rest(think_time());
         }
     }
     Ok(())
@@ -126,7 +126,7 @@ fn long_results(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> {
             }
             Err(failure) => seat.fail("long result", failure)?,
         }
-        seat.stand.stop.rest(THINK * 10);
+        seat.stand.stop.rest(think_time() * 10);
     }
     Ok(())
 }

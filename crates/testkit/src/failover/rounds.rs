@@ -1,7 +1,8 @@
 //! Rounds one after the other on one farm, as many and with such faults as the environment says.
 //!
 //! `FAILOVER_ROUNDS` for each fault, `FAILOVER_FAULTS` (names, with spaces; all by default),
-//! `FAILOVER_SEED` of the first round, `FAILOVER_KEEP` keeps the data of a farm that failed.
+//! `FAILOVER_SEED` of the first round, `FAILOVER_KEEP` keeps the data of a farm that failed,
+//! `FAILOVER_THINK_MS` between two statements of a client.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
