@@ -94,6 +94,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         locks: Locks::default(),
         defaults: Default::default(),
         changes: Default::default(),
+        claimed_ids: Default::default(),
         backend_credentials: options.backend_credentials,
         account_places: Arc::new(AccountPlaces::new(memory)),
         counters: (0..threads)

@@ -40,6 +40,7 @@ counters! {
     reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
     reads_narrowed "Reads that need a part of what was written only, as the rest is in other tables.";
     transient_error_retries "Statements repeated after an error that passes by itself.";
+    insert_ids_taken_anew "Inserts that ran once more because a transaction done again had claimed their AUTO_INCREMENT value.";
     statements_ruled "Statements that a rule is about.";
     statements_refused "Statements that a rule refused.";
     statements_rewritten "Statements whose text a rule changed.";

@@ -59,6 +59,7 @@ pub use crate::per_core::{Core, Shared};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
+pub use crate::transaction::claimed_ids::ClaimedIds;
 pub use auth::account_places::AccountPlaces;
 pub use auth::clients::Clients;
 pub use auth::entrance::{Entrance, LoginLimits, Places, Refusal};

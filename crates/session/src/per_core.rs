@@ -50,6 +50,7 @@ use crate::place::plans::Plans;
 use crate::place::writes::ids::Blocks;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
+use crate::transaction::claimed_ids::ClaimedIds;
 use crate::{Message, Operator};
 
 /// What all cores share.
@@ -81,6 +82,8 @@ pub struct Shared {
     pub defaults: Arc<Defaults>,
     /// What clients did to accounts.
     pub changes: Changes,
+    /// When transactions that were done again last claimed AUTO_INCREMENT values.
+    pub claimed_ids: ClaimedIds,
     /// One for each core.
     pub counters: Vec<Arc<Counters>>,
     /// What statements took, and where the slow ones go.

@@ -198,6 +198,9 @@ pub(crate) enum Answer {
     Transient,
     /// Nothing was done, and the statement must be prepared anew; the client has seen nothing.
     Again,
+    /// A transaction that was done again has taken the AUTO_INCREMENT value that the server gave this statement;
+    /// nothing was done, and the client has seen nothing.
+    Collided,
     /// The primary takes no writes any more; nothing was done, and the client has seen nothing.
     ReadOnly(ServerRefusal),
     /// The reply does not begin as the one of which the client has the beginning.

@@ -175,6 +175,11 @@ impl Session {
                 .await;
                 self.keep_after_error(lease, run.pins);
             }
+            Answer::Collided => {
+                run.again = true;
+                count(&self.core.counters.insert_ids_taken_anew);
+                self.keep_after_error(lease, run.pins);
+            }
             Answer::Transient => {
                 self.keep_after_error(lease, run.pins);
                 reads::pause_before_retry(&self.core, run).await;

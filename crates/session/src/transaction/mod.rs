@@ -1,6 +1,7 @@
 //! The transaction of a session: what can be done again after its connection was lost, and what became of a
 //! write whose answer was lost.
 
+pub(crate) mod claimed_ids;
 pub(crate) mod loss;
 pub(crate) mod outcome;
 pub(crate) mod replay;

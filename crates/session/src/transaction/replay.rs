@@ -284,6 +284,18 @@ impl Session {
                         run.pins,
                     );
                 }
+                // The client may have been told of a duplicate: the next attempt passes it on.
+                Answer::Collided => {
+                    run.again = true;
+                    settle::give_back_after_error(
+                        &self.core,
+                        &self.handle,
+                        &self.variables,
+                        &mut self.connections,
+                        lease,
+                        run.pins,
+                    );
+                }
                 Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
                 _ => return Ok(Played::Differs(self.prepared.differs(entry))),
             }
@@ -476,7 +488,10 @@ fn as_then(core: &Core, entry: &Entry) -> Option<String> {
     );
     let inserts = matches!(entry.shape.verb, Verb::Insert | Verb::Replace);
     Some(match entry.insert_id {
-        id if id > 0 && inserts => format!("{clock}, insert_id={id}"),
+        id if id > 0 && inserts => {
+            core.shared.claimed_ids.note(core.now_us());
+            format!("{clock}, insert_id={id}")
+        }
         _ => clock,
     })
 }

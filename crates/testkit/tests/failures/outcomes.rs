@@ -2,11 +2,14 @@
 //! the client hears what it would have heard.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use testkit::client::{Done, Failure, Reply, Value};
 use testkit::fate::fate_on;
 use testkit::proxy::{Proxy, Trap};
-use testkit::{Client, Door, Release, Stage};
+use testkit::{Client, Door, Release, Stage, wait_until};
+
+const SOON: Duration = Duration::from_secs(60);
 
 struct Set {
     stage: Stage,
@@ -249,6 +252,88 @@ fn a_transaction_that_differs_is_a_deadlock_for_its_client() {
         "{said}"
     );
     assert_eq!(set.door.counter("transactions_differ"), 2);
+}
+
+/// Runs this insert so that the row with the id that the server gives it is there before its own: it waits for
+/// a gap behind the last row, in which somebody stores that row meanwhile. Returns the id that was taken.
+fn colliding<T: Send>(set: &Set, insert: impl FnOnce() -> T + Send) -> (u64, T) {
+    let (mut other, mut watcher) = (set.stage.primary.client(), set.stage.primary.client());
+    let last = other
+        .run("INSERT INTO stage.t (c) VALUES ('the last one')")
+        .last_insert_id;
+    let next = last + 1;
+    other.run("BEGIN");
+    other.rows(&format!(
+        "SELECT a FROM stage.t WHERE a >= {next} FOR UPDATE"
+    ));
+    std::thread::scope(|scope| {
+        let inserting = scope.spawn(insert);
+        // The tables about transactions are answered from memory while one asks again and again.
+        wait_until(SOON, "the insert waits", || {
+            let status = watcher.rows("SHOW ENGINE INNODB STATUS").remove(0);
+            status[2]
+                .as_ref()
+                .is_some_and(|text| text.contains("LOCK WAIT"))
+        });
+        other.run(&format!("INSERT INTO stage.t (a) VALUES ({next})"));
+        other.run("COMMIT");
+        (next, inserting.join().expect("no panic"))
+    })
+}
+
+/// A transaction that is done again claims the ids that its client knows; the new primary may be giving one of
+/// them to somebody else.
+fn whose_id_was_claimed_gets_the_next_one(release: Release) {
+    let Some(set) = Set::new(release) else {
+        return;
+    };
+    let mut client = set.door.client();
+    let anew = || set.door.counter("insert_ids_taken_anew");
+    let insert = client
+        .prepare("INSERT INTO stage.t SET b = ?, c = UPPER('p')")
+        .expect("right");
+    let (_, number) = colliding(&set, || {
+        client.error("INSERT INTO stage.t (b) VALUES (200)")
+    });
+    assert_eq!(number, 1062, "nothing was done again");
+
+    client.run("BEGIN");
+    client.run("INSERT INTO stage.t (b) VALUES (201)");
+    set.through(&mut client, Trap::Request("COMMIT"), "COMMIT")
+        .expect("an OK");
+    assert_eq!(set.door.counter("transactions_replayed"), 1);
+    let (taken, done) = colliding(&set, || client.run("INSERT INTO stage.t (b) VALUES (202)"));
+    assert_eq!((done.last_insert_id, anew()), (taken + 1, 1));
+    // In a transaction, and prepared.
+    client.run("BEGIN");
+    client.run("UPDATE stage.t SET c = 'in it' WHERE b = 202");
+    let (taken, done) = colliding(&set, || client.execute(&insert, &[Value::Int(203)]));
+    done.expect("an OK");
+    client.run("COMMIT");
+    let stored = format!("(a = {} AND b = 203) OR c = 'in it'", taken + 1);
+    assert_eq!((set.count(&stored), anew()), ("2".to_owned(), 2));
+    // What is a duplicate by itself stays one.
+    assert_eq!(
+        client.error("INSERT INTO stage.t (b) VALUES (203)"),
+        1062,
+        "b is unique"
+    );
+    assert_eq!(anew(), 3);
+    // Of several rows a part might be stored.
+    let (_, number) = colliding(&set, || {
+        client.error("INSERT INTO stage.t (b) VALUES (204), (205)")
+    });
+    assert_eq!((number, anew()), (1062, 3));
+}
+
+#[test]
+fn whose_id_was_claimed_gets_the_next_one_on_mariadb() {
+    whose_id_was_claimed_gets_the_next_one(Release::Installed);
+}
+
+#[test]
+fn whose_id_was_claimed_gets_the_next_one_on_mysql() {
+    whose_id_was_claimed_gets_the_next_one(Release::newest_mysql());
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::execution::relayed;
 use crate::per_core::{Core, Handle};
 use crate::session::context::StatementContext;
 use crate::session::is_free;
+use crate::transaction::claimed_ids::is_collision;
 use crate::variables::session_variables::SessionVariables;
 
 impl StatementContext<'_> {
@@ -34,6 +35,9 @@ impl StatementContext<'_> {
     ) -> Option<Answer> {
         if let Some(refusal) = waits::waited_across(self.core, self.transaction, run, outcome) {
             return Some(Answer::Refused(refusal));
+        }
+        if is_collision(self, run, outcome.error) {
+            return Some(Answer::Collided);
         }
         let refusal = run.refusal(outcome, read_only);
         let refusal = refusal.or_else(|| {
