@@ -340,7 +340,7 @@ async fn run_core(
             }
             Message::Visit(visit) => visit.pay(core.clone()),
             Message::Kill { id, how } => core.kill(id, how),
-            Message::List(lister) => lister.tell(core.views()),
+            Message::List(lister) => lister.tell(session::views(&core)),
             Message::Turned => core.turned(),
             Message::UnitsOfWork(epoch, tell) => drop(tell.send(core.units_of_work_before(epoch))),
             // Who asked may have stopped waiting.

@@ -24,15 +24,15 @@ use crate::client::sink::ReplySink;
 use crate::client::stall::{Progress, Wait};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
-use crate::execution::relayed::make_room;
+use crate::execution::pipe::make_room;
 use crate::execution::without;
 use crate::per_core::Core;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
 
@@ -175,7 +175,7 @@ impl Session {
             }
         };
         if self.handle.killed.get() {
-            settle::give_back_after_error(
+            reclaim::give_back_after_error(
                 &self.core,
                 &self.handle,
                 &self.variables,

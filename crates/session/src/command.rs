@@ -24,15 +24,15 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
-use crate::connections::parked::Parked;
+use crate::connections::parked::{Parked, reclaim};
 use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::rights;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::serve;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::defaults;
 use crate::variables::diagnostics::Diagnostics;
 use crate::variables::session_variables::SessionVariables;
@@ -142,7 +142,7 @@ impl Session {
         self.prepared.texts = None;
         let parked = self.handle.parked.take();
         if let Parked::Kept(kept) = parked {
-            settle::give_back(&self.handle, kept.lease);
+            reclaim::give_back(&self.handle, kept.lease);
         }
         self.transaction.unfinished.clear();
         self.variables.user_variables = None;

@@ -1,9 +1,11 @@
 //! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
 
+pub(crate) mod handle;
+pub(crate) mod message;
+
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -17,11 +19,11 @@ use auth::locks::Locks;
 use auth::rsa_key::RsaKey;
 use auth::secrets::{BackendCredential, Secrets};
 use auth::verifiers::VerifierQueue;
-use backend::{Defaults, Entitlement, Pass, Pools, SessionState, Text, Texts};
+use backend::{Defaults, Entitlement, Pools, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use faults::Chore;
 use mysql_wire::relay::BUFFER_BYTES;
-use reactor::{Closer, Dealer};
+use reactor::Dealer;
 use routing::Balance;
 use routing::rules::Rulebook;
 use rowcache::ReadState;
@@ -29,10 +31,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 use statistics::{Digests, Measured};
 
-use crate::client::stall::{Progress, Running};
+use crate::Operator;
 use crate::client::transport::Transport;
 use crate::connections::hold::Waiting;
-use crate::connections::parked::Parked;
 use crate::consistency::acks;
 use crate::consistency::required_waits::RequiredWaits;
 use crate::consistency::write_tags::WriteTags;
@@ -45,12 +46,12 @@ use crate::internal::own;
 use crate::introspection::farm_statistics::{of_farm, publish_openings};
 use crate::introspection::peers::Peers;
 use crate::introspection::registry::Registry;
-use crate::introspection::view::{Asked, Hold};
+use crate::per_core::handle::{Handle, Line};
+use crate::per_core::message::Message;
 use crate::place::plans::Plans;
 use crate::place::writes::ids::Blocks;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
-use crate::{Message, Operator};
 
 /// What all cores share.
 pub struct Shared {
@@ -174,83 +175,6 @@ pub struct Core {
     /// Clients of other doors.
     pub(crate) door_clients: DoorClients,
 }
-
-/// What others on the core may do to a session while its task waits.
-pub(crate) struct Handle {
-    pub id: u32,
-    pub user: RefCell<Rc<[u8]>>,
-    pub peer: SocketAddr,
-    pub pass: RefCell<Pass>,
-    /// Its database among the rest.
-    pub state: RefCell<Rc<SessionState>>,
-    /// The byte of the last command, and what is known of the last statement's text.
-    pub command: Cell<u8>,
-    pub asked: RefCell<Asked>,
-    /// Ends the client's connection; `None` of an internal session.
-    pub closer: Option<Closer>,
-    /// Where the session's statement runs right now: the server and its own connection id.
-    pub running: Cell<Option<(ServerId, u32)>>,
-    /// The other servers and connections that it runs on, when it runs on several.
-    pub running_elsewhere: RefCell<Vec<(ServerId, u32)>>,
-    /// The statement changes nothing: it ends when its client is gone.
-    pub ends_with_client: Cell<bool>,
-    /// More of the session's statements wait at that server behind the running one.
-    pub in_pipeline: Cell<bool>,
-    pub killed: Cell<bool>,
-    /// The number of its wait for a primary; 0 while it does not wait for one.
-    pub waiting: Cell<u64>,
-    pub progress: Rc<Progress>,
-    pub started: Running,
-    /// KILLs that have been sent to a server for this session and not been answered.
-    pub killing: Cell<u32>,
-    pub active_s: Cell<u64>,
-    /// The session's own `wait_timeout` in seconds; 0 while it has set none.
-    pub wait_timeout_s: Cell<u64>,
-    /// What its login took over from the last server that it used; 0 before that.
-    pub login_timeout_s: Cell<u64>,
-    /// The client said nothing for so long that the session ends.
-    pub timed_out: Cell<bool>,
-    /// The session waits for its client, not for a server.
-    pub waits_for_client: Cell<bool>,
-    /// Of an internal session: it has been given a command. `None` of a client's session.
-    pub internal_runs: Cell<Option<bool>>,
-    /// The session passes on a stream that has no end.
-    pub streams: Cell<bool>,
-    /// The epoch of the tables by which the session's statement or transaction began; 0 between them.
-    pub entered: Cell<u64>,
-    /// The connection that the session keeps: a transaction is open, or something is pinned.
-    pub holds: Cell<Option<Hold>>,
-    pub held_since_s: Cell<u64>,
-    /// The connection of the last statement, while something that it left there may be wanted.
-    pub parked: RefCell<Parked>,
-    /// The handle is in [`Core::line`].
-    pub in_line: Cell<bool>,
-}
-
-impl Handle {
-    /// Ends the client's connection.
-    pub fn end(&self) {
-        if let Some(closer) = &self.closer {
-            closer.close();
-        }
-    }
-
-    /// Nothing more is received from the client, which may hear a last word.
-    pub fn end_receive(&self) {
-        if let Some(closer) = &self.closer {
-            closer.close_receive();
-        }
-    }
-
-    /// True when the client has closed its side.
-    pub fn client_is_gone(&self) -> bool {
-        self.closer.as_ref().is_some_and(Closer::peer_is_gone)
-    }
-}
-
-/// The sessions that have put a connection aside, the oldest first. An entry may be out of date.
-#[derive(Default)]
-pub(crate) struct Line(pub(crate) RefCell<VecDeque<Rc<Handle>>>);
 
 /// Buffers kept for the next statements; more are freed.
 const BUFFERS_MAX: usize = 64;

@@ -15,8 +15,9 @@ use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
 use crate::connections::renew::renew;
-use crate::execution::exec::{Job, Shape};
-use crate::per_core::{Core, Handle};
+use crate::execution::exec::{Job, Shape, text_shape};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::cursor;
 use crate::query;
 use crate::session::{self, Session};
@@ -27,12 +28,13 @@ impl Session {
     pub(crate) async fn in_sandbox(&mut self, command: Command) -> Result<(), End> {
         match command {
             Command::Query => {
-                if query::has_attributes(&self.client)
+                if text_shape::has_attributes(&self.client)
                     && self.client.request.take_attributes().is_err()
                 {
                     return query::malformed_attributes(&mut self.client).await;
                 }
-                let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
+                let shape =
+                    text_shape::query_shape(&self.core, &self.client.request, &self.variables);
                 self.run_command(shape, Job::Frame(Expect::Results)).await
             }
             Command::Quit => Err(End::Quit),

@@ -20,12 +20,10 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
 use crate::counters::count;
-use crate::execution::attempt;
-use crate::execution::exec::{Answer, Job, Run};
-use crate::execution::pipe::Pipe;
-use crate::execution::relayed::make_room;
+use crate::execution::exec::{Answer, Job, Run, text_shape};
+use crate::execution::pipe::{Pipe, make_room};
+use crate::execution::statement_run::clock;
 use crate::per_core::Core;
-use crate::query;
 use crate::session::Session;
 
 /// What one receive gives.
@@ -53,7 +51,7 @@ impl Session {
             }
             (Err(_), _) => Ok(Answer::LOST),
         };
-        attempt::end_attempt(&self.handle, &mut self.run);
+        clock::end_attempt(&self.handle, &mut self.run);
         answer
     }
 
@@ -123,7 +121,7 @@ pub(crate) fn hedges(
         && reads::may_move(core, connections, &run.shape)
         && !client.request.has_more()
         && !client.request.is_split()
-        && !query::has_attributes(client)
+        && !text_shape::has_attributes(client)
 }
 
 async fn send_copy(request: &Request, connection: &mut Connection) -> io::Result<()> {

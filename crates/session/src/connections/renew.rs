@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
 use crate::counters::count;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 
 /// A reset that takes longer rolls back much: the connection is closed, and the server does it alone.
 const RENEW_MAX: Duration = Duration::from_secs(10);

@@ -11,7 +11,6 @@ use mysql_wire::reply::ErrPacket;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
-use super::snapshot::REPEATABLE;
 use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
@@ -24,23 +23,20 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::home::group_of;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::dist_txn::branch::Start;
-use crate::dist_txn::held;
 use crate::dist_txn::terms::of_session;
 use crate::dist_txn::{self, branch, dist_txn_name, end, routine, verb, waits};
+use crate::dist_txn::{MYSQL_SAFE, REPEATABLE, held, refused};
 use crate::execution::exec::{Job, Shape, Tried};
 use crate::execution::without;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::session::context::StatementContext;
-use crate::transaction::settle;
 use crate::transaction::state::Transaction;
-
-/// The first release of MySQL whose XA survives crashes at every step.
-pub(super) const MYSQL_SAFE: u32 = 80_030;
 
 /// XAER_DUPID.
 const TAKEN: u16 = 1440;
@@ -395,7 +391,7 @@ impl Session {
         // A statement that was prepared may have left one of a replica.
         let guarded = |held: &mut Held| held.lease.connection().is_guarded();
         if let Some(held) = self.connections.current.held.take_if(guarded) {
-            settle::give_back(&self.handle, held.lease);
+            reclaim::give_back(&self.handle, held.lease);
         }
         if self.connections.current.held.is_some() {
             return Ok(true);
@@ -562,12 +558,4 @@ async fn lose_coordinator(
     let why = why.to_string();
     client.error(&error::DIST_TXN_UNDONE, &[&why]).await?;
     Ok(false)
-}
-
-pub(super) fn refused(message: String) -> ConnectionError {
-    ConnectionError::Refused {
-        number: error::DIST_TXN_REFUSED.number,
-        sqlstate: *b"HY000",
-        message: message.into_bytes(),
-    }
 }

@@ -15,36 +15,35 @@ use sqltext::Verb;
 
 use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
-use super::xa::Own;
 use super::{DistTxn, Part};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::home::group_of;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::acks::wait;
 use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
 use crate::consistency::promises::keeping;
 use crate::counters::count;
-use crate::dist_txn::held;
 use crate::dist_txn::waits;
+use crate::dist_txn::waits::SETTLE_MS;
+use crate::dist_txn::{Own, Unfinished, held};
 use crate::execution::exec::{Job, Shape};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
+use crate::transaction::loss;
 use crate::transaction::state::Transaction;
-use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's `innodb_snapshot_isolation`,
 /// on by default from 11.8 on), XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
 pub(super) const UNDONE: [u16; 6] = [1213, 1205, 1020, 1402, 1613, 1614];
-
-/// A decision is asked for so long on top of the wait for a primary.
-pub(super) const SETTLE_MS: u64 = 10_000;
 
 /// Pause between two looks whether recovery has ended a branch.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -68,13 +67,6 @@ impl Outcome {
             Outcome::Unknown(why) => Some((error::OUTCOME_UNKNOWN, why)),
         }
     }
-}
-
-/// A branch that recovery is to end, before the session reads its group again.
-pub(crate) struct Unfinished {
-    id: GlobalId,
-    group: u32,
-    name: Arc<str>,
 }
 
 impl Session {
@@ -159,7 +151,7 @@ impl Session {
                 (Some(lease), Some(pins)) if !pins.is_empty() => {
                     self.connections.current.held = Some(Held { lease, pins });
                 }
-                (Some(lease), _) => settle::give_back(&self.handle, lease),
+                (Some(lease), _) => reclaim::give_back(&self.handle, lease),
                 (None, Some(_)) => {
                     self.connections.lose_proof();
                     client_level::tell_client(
@@ -326,7 +318,7 @@ pub(super) fn leave_ended(
     variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
     if let Some(held) = held::take_held_in(core, connections, group) {
         match held.pins.is_empty() {
-            true => settle::give_back(handle, held.lease),
+            true => reclaim::give_back(handle, held.lease),
             false => held::put_held_in(core, connections, group, held),
         }
     }
@@ -396,7 +388,7 @@ fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut Group
     let mut all: Vec<Held> = others.collect();
     all.extend(free(&mut connections.current.held));
     for held in all {
-        settle::give_back(handle, held.lease);
+        reclaim::give_back(handle, held.lease);
     }
 }
 

@@ -14,9 +14,9 @@ use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::dist_txn::held;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::local;
 use crate::introspection::operator::Answer;
 use crate::per_core::Core;
+use crate::session;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -60,7 +60,7 @@ impl Session {
             return Ok(false);
         };
         let column = String::from_utf8_lossy(&column).into_owned();
-        local::send_answer(
+        session::send_answer(
             &mut self.client,
             &self.variables,
             &self.transaction,
@@ -90,7 +90,7 @@ pub(crate) async fn show_snapshot(
     let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
     let rows = positions(core, connections, transaction).await.into_iter().map(row).collect();
     let columns = ["group", "server", "gtid", "file", "position"];
-    local::send_answer(
+    session::send_answer(
         client,
         variables,
         transaction,

@@ -18,7 +18,6 @@ use futures_channel::oneshot;
 use mysql_wire::command::Command;
 use mysql_wire::status::Status;
 
-use super::admit::MYSQL_SAFE;
 use super::drive::allow;
 use super::question::NOT_ALLOWED;
 use super::{DistTxn, LetGo, Part};
@@ -29,8 +28,8 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::dist_txn::held;
 use crate::dist_txn::terms::of_session;
+use crate::dist_txn::{MYSQL_SAFE, REPEATABLE, held};
 use crate::dist_txn::{dist_txn_name, positions, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -45,9 +44,6 @@ const TRIES: u32 = 8;
 
 /// Pause before that, in milliseconds; it doubles.
 const AGAIN_MS: u64 = 5;
-
-/// Views show one moment only at this level.
-pub(super) const REPEATABLE: &[u8] = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 /// What kind of transaction it is.
 #[derive(Clone, Copy)]

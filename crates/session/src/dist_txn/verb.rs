@@ -16,7 +16,7 @@ use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::place;
+use crate::prepared::bound;
 use crate::session::{self, Session};
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
@@ -151,7 +151,7 @@ impl Session {
 
     /// Before such a SET: if it does, all groups commit. False: the client has been answered.
     pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
-        let text = place::text_of(&self.context(), job);
+        let text = bound::text_of(&self.context(), job);
         let text = text
             .as_deref()
             .unwrap_or_else(|| user_variables::text(&self.client.request, &self.prepared, job));

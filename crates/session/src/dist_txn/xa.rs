@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use farm::dist_txn::Verdict;
-use farm::{ClientError, Xid, error};
-use machines::xa::commit::{Commit, Event, Reason, Reply};
+use farm::{Xid, error};
+use machines::xa::commit::{Event, Reason, Reply};
 use mysql_wire::status::Status;
 use planner::Merging;
 use sqltext::{Facts, Xa, XaName, XaWay};
@@ -27,8 +27,9 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
-use crate::dist_txn::held;
+use crate::dist_txn::xa_elsewhere::{Told, told};
 use crate::dist_txn::{self, end, verb, xa_elsewhere};
+use crate::dist_txn::{Own, XaState, held};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::scatter::{Part, Scatter, Wanted};
@@ -36,43 +37,6 @@ use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
-
-/// How far it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum XaState {
-    Active,
-    Idle,
-    Prepared,
-    /// A server has rolled its part back, or a part was lost: nothing of it is left.
-    Undone,
-}
-
-impl XaState {
-    /// As servers name it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            XaState::Active => "ACTIVE",
-            XaState::Idle => "IDLE",
-            XaState::Prepared => "PREPARED",
-            XaState::Undone => "ROLLBACK ONLY",
-        }
-    }
-}
-
-/// The client's own XA transaction.
-pub(super) struct Own {
-    pub xid: Xid,
-    pub state: XaState,
-    /// Once it is prepared.
-    pub machine: Option<Commit>,
-}
-
-/// What the client hears instead of OK.
-pub(super) type Told = Option<(ClientError, String)>;
-
-pub(super) fn told(error: ClientError) -> Told {
-    Some((error, String::new()))
-}
 
 impl Session {
     /// Answers the client's XA statement. False: it goes to a server as it is.

@@ -2,9 +2,6 @@
 
 mod refusal;
 
-use std::rc::Rc;
-use std::time::Instant;
-
 use backend::{Connection, ConnectionError, Lease};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
@@ -24,9 +21,9 @@ use crate::counters::count;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::pipe::Pipe;
 use crate::execution::profile::Step;
-use crate::execution::statement_run::StatementRun;
-use crate::execution::{relayed, rules};
-use crate::per_core::{Core, Handle};
+use crate::execution::statement_run::clock::{end_attempt, start_clock};
+use crate::execution::{pipe, relayed};
+use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::commands;
 use crate::session::context::StatementContext;
@@ -377,7 +374,7 @@ impl Session {
                 need = progress.need;
             }
             relayed::forward(&mut self.client, &mut self.run, pipe).await?;
-            relayed::make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
+            pipe::make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
             if pipe.fill(connection).await.is_err() {
                 return Ok(lost(&relay, forwarded, file, tally.as_deref()));
             }
@@ -429,29 +426,6 @@ impl GroupConnections {
         let again = run.alone || self.current.replay.is_some();
         again && run.shape.class == Class::Read && pipe.ready == 0
     }
-}
-
-/// It is over.
-pub(crate) fn end_attempt(handle: &Handle, run: &mut StatementRun) {
-    run.profile.lap(Step::Serve);
-    handle.running.set(None);
-    handle.started.set(None);
-    handle.in_pipeline.set(false);
-}
-
-/// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,
-/// nobody could tell how it ended.
-pub(crate) fn start_clock(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    run: &mut StatementRun,
-    shape: &Shape,
-) {
-    if rules::start_own_clock(core, handle, run, shape) {
-        return;
-    }
-    let limited = core.settings().statement_timeout_ms > 0 && shape.class != Class::Transaction;
-    handle.started.set(limited.then(Instant::now));
 }
 
 /// The current text with its attributes, for a server that takes them.

@@ -2,6 +2,8 @@
 //!
 //! Must not know: the client, and what is done with a command ([`crate::execution::servers`]).
 
+pub(crate) mod text_shape;
+
 use std::collections::VecDeque;
 
 use backend::{Global, TOO_MANY_STATEMENTS, Target};

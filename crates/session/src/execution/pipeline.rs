@@ -18,27 +18,30 @@ use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
+use crate::consistency::reads;
 use crate::counters::count;
 use crate::dist_txn::held;
-use crate::execution::attempt;
-use crate::execution::exec::{Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape};
+use crate::execution::exec::{
+    Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape, text_shape,
+};
 use crate::execution::pipe::Pipe;
+use crate::execution::relayed::readdress;
 use crate::execution::rules;
-use crate::execution::{measure, relayed, servers_tried};
-use crate::per_core::{Core, Handle};
+use crate::execution::statement_run::clock;
+use crate::execution::{measure, relayed};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::place;
-use crate::place::Where;
+use crate::place::{Where, moving};
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::session::Session;
+use crate::transaction::replay;
 use crate::transaction::state::Transaction;
-use crate::transaction::{replay, unit_of_work};
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
 
@@ -90,8 +93,8 @@ impl Session {
         let leads = text && place.len() <= BYTES_MAX && !self.client.request.is_split();
         // Attributes stand between the texts of a pipeline and are not for every server.
         let attributes = Capabilities::QUERY_ATTRIBUTES;
-        let plain =
-            !query::has_attributes(&self.client) && !connection.capabilities.contains(attributes);
+        let plain = !text_shape::has_attributes(&self.client)
+            && !connection.capabilities.contains(attributes);
         // The replica was chosen by what the tables of the first statement need.
         let narrowed = replica && self.promises.narrowed.is_some();
         if !leads
@@ -152,8 +155,8 @@ impl Session {
         let (shape, job) = match Command::try_from(*self.client.request.payload().first()?) {
             Ok(Command::Query) => {
                 let mut shape =
-                    query::query_shape(&self.core, &self.client.request, &self.variables);
-                if servers_tried::is_known_writer(&self.core, &shape) {
+                    text_shape::query_shape(&self.core, &self.client.request, &self.variables);
+                if reads::is_known_writer(&self.core, &shape) {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
                 (shape, Job::Frame(Expect::Results))
@@ -161,7 +164,7 @@ impl Session {
             Ok(Command::StmtExecute) => {
                 let (id, shape) =
                     prepared_packets::executable(&self.client.request, &self.prepared)?;
-                if servers_tried::is_known_writer(&self.core, &shape) {
+                if reads::is_known_writer(&self.core, &shape) {
                     return None;
                 }
                 (shape, Job::Execute(id))
@@ -234,7 +237,7 @@ impl Session {
             if self.core.digests.is_on() {
                 measure::begin(self, &run.shape, run.job);
             }
-            attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
+            clock::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
             replay::begin_log(
                 &self.core,
                 &self.variables,
@@ -307,30 +310,7 @@ fn stays(
     };
     // Alone it would be placed by the map of now, and wait for a move like any other.
     let current = open || sharding.epoch == handle.entered.get();
-    here && current && !unit_of_work::is_kept_from(handle, place, shape, &snapshot)
-}
-
-/// Gives up the pipeline behind the current command: its commands come again as if they had never
-/// been sent, which is true for their effects when they were reads of a READ ONLY session. True
-/// when there was one: then the connection has replies that nobody will read.
-pub(crate) fn leave_pipeline(client: &mut Client, run: &mut Run) -> bool {
-    if run.pipeline.commands.is_empty() {
-        return false;
-    }
-    let place = client.request.place();
-    for command in std::mem::take(&mut run.pipeline).commands {
-        client.step();
-        readdress(&mut client.request, &command);
-    }
-    client.go_back(place);
-    true
-}
-
-/// Writes the client's own id of a statement back into the current command.
-fn readdress(request: &mut Request, command: &PipelinedCommand) {
-    if let Job::Execute(id) = command.job {
-        request.patch(1, &id.to_le_bytes());
-    }
+    here && current && !moving::is_kept_from(handle, place, shape, &snapshot)
 }
 
 #[cfg(test)]

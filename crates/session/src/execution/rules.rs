@@ -17,7 +17,7 @@ use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use routing::Refusal;
 use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
-use sqltext::{Class, Facts};
+use sqltext::Facts;
 
 use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
@@ -25,12 +25,12 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::measure;
 use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::{Core, Handle};
-use crate::query;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
@@ -249,9 +249,9 @@ fn rewrite_query(
         return Ok(());
     };
     request.replace_text(&text);
-    *shape = query::query_shape(core, request, variables);
+    *shape = text_shape::query_shape(core, request, variables);
     if shape.facts.contains(Facts::CONNECTION_ID) {
-        query::identify(core, handle, request, variables, shape);
+        text_shape::identify(core, handle, request, variables, shape);
     }
     Ok(())
 }
@@ -283,32 +283,6 @@ pub(crate) fn foresee(
     let decision = decide(core, user, variables, &rules, text, shape)?;
     run.prefer(&decision.actions, shape);
     Some((rules.names(&decision), decision.actions.to_string()))
-}
-
-/// A statement begins whose time a rule limits, or sets free. False when no rule does.
-pub(crate) fn start_own_clock(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    run: &mut StatementRun,
-    shape: &Shape,
-) -> bool {
-    let (core, handle) = (core.clone(), handle.clone());
-    let Some(ruled) = &mut run.ruled else {
-        return false;
-    };
-    let Some(timeout_ms) = ruled.timeout_ms else {
-        return false;
-    };
-    let limited = timeout_ms > 0 && shape.class != Class::Transaction;
-    ruled.timer = limited.then(|| {
-        reactor::spawn(async move {
-            reactor::sleep(Duration::from_millis(timeout_ms)).await;
-            if handle.running.get().is_some() {
-                core.end_late(handle.id);
-            }
-        })
-    });
-    true
 }
 
 impl Core {

@@ -21,15 +21,16 @@ use crate::consistency::reads;
 use crate::consistency::required_waits::ask;
 use crate::counters::count;
 use crate::execution::exec::{Answer, Job, Run, Shape, Tried};
-use crate::execution::pipeline;
 use crate::execution::profile::Step;
+use crate::execution::relayed;
 use crate::execution::{servers_tried, without};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::commands;
 use crate::session::{self, Session};
+use crate::transaction::loss;
 use crate::transaction::outcome::recover;
 use crate::transaction::replay;
-use crate::transaction::{loss, settle};
 use crate::variables::defaults;
 use crate::variables::diagnostics::answers;
 
@@ -115,7 +116,7 @@ impl Session {
             && !Box::pin(ask::await_required(core, connections, promises, &mut lease)).await
         {
             avoid.push(plan.server);
-            settle::give_back(&self.handle, lease);
+            reclaim::give_back(&self.handle, lease);
             return Ok(true);
         }
         let answer = match hedge::hedges(&self.core, &self.client, &self.connections, &plan, run) {
@@ -143,7 +144,7 @@ impl Session {
     /// Keeps a connection as it was kept before a command that never ran.
     fn keep_after_error(&mut self, lease: Lease, pins: Pins) {
         let (core, handle, own) = (&self.core, &self.handle, &self.variables);
-        settle::give_back_after_error(core, handle, own, &mut self.connections, lease, pins);
+        reclaim::give_back_after_error(core, handle, own, &mut self.connections, lease, pins);
     }
 
     /// After an attempt that did not end with the server's answer: the same.
@@ -184,7 +185,7 @@ impl Session {
             }
             Answer::ReadOnly(refusal) => {
                 lease.connection_mut().owner.statement = 0;
-                settle::give_back(&self.handle, lease);
+                reclaim::give_back(&self.handle, lease);
                 return self.hold_declined(run, avoid, tried, &refusal).await;
             }
             Answer::Differs => {
@@ -288,8 +289,8 @@ impl Session {
 
 /// After a replica refused what looked like a read: it goes to the primary.
 fn correct(core: &Core, handle: &Handle, client: &mut Client, run: &mut Run, lease: Lease) {
-    if !pipeline::leave_pipeline(client, run) {
-        settle::give_back(handle, lease);
+    if !relayed::leave_pipeline(client, run) {
+        reclaim::give_back(handle, lease);
     }
     core.learn_writer(run.shape.hash);
     count(&core.counters.reads_corrected);

@@ -2,10 +2,12 @@
 
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
+use crate::consistency::reads::is_known_writer;
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::execution::without;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::variables::diagnostics::answers;
 use crate::variables::session_variables::SessionVariables;
 use backend::{Connection, ConnectionError, PoolError, Target};
@@ -24,13 +26,6 @@ pub(crate) fn is_barred(
     handle.killed.get()
         || variables.user_variables.as_ref().is_some_and(|own| own.lost())
         || (shape.asks_back() && answers::must_recall(handle, variables, run, connection, shape))
-}
-
-pub(crate) fn is_known_writer(core: &Core, shape: &Shape) -> bool {
-    shape.class == Class::Read && {
-        let writers = core.writers.borrow();
-        !writers.is_empty() && writers.contains(&shape.hash)
-    }
 }
 
 /// One of all servers that a statement asks for.
@@ -67,12 +62,6 @@ pub(crate) fn bars_all_servers(core: &Core, shape: &Shape) -> Option<&'static st
         "is for what surely reads: the primary runs everything else, and replication takes its changes \
          to the other servers",
     )
-}
-
-/// True when the connection's last statement was this session's last statement.
-pub(crate) fn still_knows(handle: &Handle, run: &StatementRun, connection: &Connection) -> bool {
-    let owner = connection.owner;
-    owner.session == handle.id && owner.statement == run.number
 }
 
 /// True for failures that say nothing about the session: another server may do better. So may a

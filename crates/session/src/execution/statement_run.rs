@@ -3,11 +3,13 @@
 //!
 //! Must not know: connections and transactions; they outlive a statement.
 
+pub(crate) mod clock;
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use backend::SessionState;
+use backend::{Connection, SessionState};
 use sqltext::Digest;
 use statistics::Kind;
 
@@ -16,7 +18,7 @@ use crate::execution::exec::Job;
 use crate::execution::point::Point;
 use crate::execution::profile::Profile;
 use crate::execution::ruled::Ruled;
-use crate::introspection::view::Asked;
+use crate::per_core::handle::{Asked, Handle};
 
 /// So many profiles are there for `HEDDLE PROFILE FOR n`, the last statement's among them.
 pub(crate) const PROFILES_MAX: usize = 100;
@@ -73,4 +75,10 @@ impl StatementRun {
     pub fn begin_profile(&mut self) {
         self.profile.begin(self.measured.as_ref().map(|measured| measured.began));
     }
+}
+
+/// True when the connection's last statement was this session's last statement.
+pub(crate) fn still_knows(handle: &Handle, run: &StatementRun, connection: &Connection) -> bool {
+    let owner = connection.owner;
+    owner.session == handle.id && owner.statement == run.number
 }

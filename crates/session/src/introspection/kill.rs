@@ -15,7 +15,6 @@ use mysql_wire::statement::Execute;
 use mysql_wire::status::Status;
 use sqltext::{Dialect, Facts, Victim};
 
-use crate::Message;
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::answer::Answers;
@@ -23,12 +22,13 @@ use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::introspection::registry::Entry;
 use crate::introspection::rights::{self, Right};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
+use crate::per_core::message::{How, Message};
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::scratch::SCRATCH;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -43,27 +43,6 @@ fn uses_tables(expression: &[u8], shape: &Shape) -> bool {
         parts.any(|part| part.eq_ignore_ascii_case(word))
     };
     shape.facts.intersects(sequence) || (word(b"select") && word(b"from"))
-}
-
-/// How a session is ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
-    /// Only its statement.
-    pub query: bool,
-    /// Not where that could leave a table damaged (MariaDB).
-    pub soft: bool,
-}
-
-impl How {
-    /// The whole session.
-    pub(crate) const CONNECTION: How = How {
-        query: false,
-        soft: false,
-    };
-    pub(crate) const QUERY: How = How {
-        query: true,
-        soft: false,
-    };
 }
 
 /// What a KILL is told that names its victim in a way that cannot be carried.
@@ -213,7 +192,7 @@ impl Session {
         }
         let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
         self.client.request.replace_text(&text);
-        let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
+        let shape = text_shape::query_shape(&self.core, &self.client.request, &self.variables);
         Box::pin(self.run_query(shape)).await
     }
 
@@ -399,7 +378,8 @@ fn only_parameter(client: &Client, prepared: &PreparedStatements, job: Job) -> O
     let Job::Execute(id) = job else { return None };
     let statement = prepared.statements.get(&id).filter(|s| !s.long_data)?;
     let body = client.request.payload().get(1..)?;
-    let execute = Execute::decode(body, statement.params, query::has_attributes(client)).ok()?;
+    let execute =
+        Execute::decode(body, statement.params, text_shape::has_attributes(client)).ok()?;
     let &[column, flags, ..] = &statement.types[..] else {
         return None;
     };

@@ -25,7 +25,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::introspection::processlist::{self, Row, row};
 use crate::introspection::rights;
 use crate::per_core::Core;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{shown, user_variables};

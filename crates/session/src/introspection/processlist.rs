@@ -21,6 +21,7 @@ use crate::connections::target::{nowhere, target};
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::{Door, SessionView};
+use crate::introspection::views;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
@@ -108,7 +109,7 @@ pub(crate) async fn seen(
     variables: &SessionVariables,
     connections: &mut GroupConnections,
 ) -> Seen {
-    let mut views = core.all_views().await;
+    let mut views = views::all_views(core).await;
     let mut silent = Vec::new();
     for elsewhere in core.sessions_elsewhere().await {
         let (id, router) = (elsewhere.id, elsewhere.router);

@@ -11,11 +11,11 @@ use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
+use crate::connections::parked::reclaim;
 use crate::connections::target::nowhere;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::Session;
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
 
@@ -90,7 +90,7 @@ impl Session {
             Err(error) => Err(error),
         };
         if matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. })) {
-            settle::give_back_after_error(
+            reclaim::give_back_after_error(
                 &self.core,
                 &self.handle,
                 &self.variables,

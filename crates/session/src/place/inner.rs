@@ -7,8 +7,7 @@ use planner::Answer;
 use crate::client::end::End;
 use crate::client::heard::Heard;
 use crate::client::request::Request;
-use crate::execution::exec::Job;
-use crate::query;
+use crate::execution::exec::{Job, text_shape};
 use crate::session::Session;
 
 impl Session {
@@ -24,7 +23,7 @@ impl Session {
         answer: Option<Answer>,
     ) -> Result<Heard, End> {
         let interrupted = self.client.begin_heard(Request::query(text));
-        let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
+        let shape = text_shape::query_shape(&self.core, &self.client.request, &self.variables);
         let job = Job::Frame(Expect::Results);
         let done = match answer {
             Some(answer) => Box::pin(self.answer_rows(answer, shape, job)).await,

@@ -10,9 +10,9 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::place;
 use crate::place::names;
 use crate::place::writes::ids::take;
+use crate::prepared::bound;
 use crate::session::Session;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
@@ -31,7 +31,7 @@ impl Session {
 
     async fn completed(&mut self, shape: &Shape, job: Job) -> Result<Where, (ClientError, String)> {
         let refuse = |why: &str| (error::NOT_OVER_GROUPS, why.to_owned());
-        let mut text = place::text_of(&self.context(), job)
+        let mut text = bound::text_of(&self.context(), job)
             .ok_or_else(|| refuse("the statement's parameters cannot be written out"))?;
         let (mode, mut insert_id) = (self.variables.mode, None);
         for _ in 0..ROUNDS_MAX {

@@ -16,9 +16,10 @@ use crate::dist_txn::verb::unlock_nothing;
 use crate::dist_txn::{end, verb, xa_elsewhere};
 use crate::execution::cache::recall;
 use crate::execution::exec::{Job, Shape};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::place;
-use crate::place::into;
+use crate::place::{into, moving};
 use crate::scatter::{Part, Scatter, Wanted, all_servers, sift};
 use crate::session::Session;
 use crate::transaction::unit_of_work;
@@ -44,7 +45,7 @@ impl Session {
         let kept = unit_of_work::begin_unit_of_work(&self.core, &self.handle, &shape, job);
         let mut place = place::place(&self.context(), &self.run, &shape, job);
         if let Some(snapshot) = kept
-            && unit_of_work::is_kept_from(&self.handle, &place, &shape, &snapshot)
+            && moving::is_kept_from(&self.handle, &place, &shape, &snapshot)
         {
             match Box::pin(self.wait_for_move(&shape, job)).await? {
                 Some(free) => place = free,

@@ -12,11 +12,10 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::per_core::Core;
 use crate::place::{self, names};
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::session::Session;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
@@ -51,9 +50,9 @@ impl Session {
 
     async fn run_one(&mut self) -> Result<(), End> {
         let mut shape: Shape =
-            query::query_shape(&self.core, &self.client.request, &self.variables);
+            text_shape::query_shape(&self.core, &self.client.request, &self.variables);
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            query::identify(
+            text_shape::identify(
                 &self.core,
                 &self.handle,
                 &mut self.client.request,

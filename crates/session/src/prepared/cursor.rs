@@ -13,16 +13,16 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::place::chosen;
 use crate::prepared::statements::commands;
 use crate::prepared::statements::{PreparedStatements, Statement};
 use crate::prepared::{prepared_packets, statements};
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 
 impl Session {
@@ -233,5 +233,5 @@ fn recheck_hold(
         return;
     };
     pins.set(Pins::STATEMENT, prepared.has_ties());
-    settle::give_back_after_error(core, handle, variables, connections, lease, pins);
+    reclaim::give_back_after_error(core, handle, variables, connections, lease, pins);
 }

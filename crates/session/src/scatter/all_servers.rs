@@ -26,6 +26,7 @@ use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::parked::reclaim;
 use crate::consistency::reads;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
@@ -37,8 +38,8 @@ use crate::introspection::statistics;
 use crate::per_core::Core;
 use crate::place::Where;
 use crate::session::{self, Session, is_free};
+use crate::transaction::loss;
 use crate::transaction::state::Transaction;
-use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// What the servers' replies leave behind.
@@ -182,7 +183,7 @@ async fn take_all(
             Err(error) => {
                 loss::suspect_refusal(&session.core, &session.handle, plan.server, &error);
                 for lease in leases {
-                    settle::give_back(&session.handle, lease);
+                    reclaim::give_back(&session.handle, lease);
                 }
                 session.client.pool_error(&error, target).await?;
                 return Ok(None);
@@ -245,7 +246,7 @@ async fn leave_all(
                 if at == told && (outcome.error.is_some() || outcome.warnings > 0) {
                     left.warnings = warnings_of(&mut lease).await;
                 }
-                settle::give_back(&session.handle, lease);
+                reclaim::give_back(&session.handle, lease);
             }
         }
         if at == told {

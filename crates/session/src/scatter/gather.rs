@@ -28,10 +28,10 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::consistency::reads;
-use crate::execution::attempt;
 use crate::execution::exec::{Job, Run, Shape};
+use crate::execution::statement_run::clock;
 use crate::per_core::Core;
-use crate::place;
+use crate::prepared::bound;
 use crate::scatter::{self, gathered, reduce, rows, sift, stop};
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
@@ -146,7 +146,7 @@ impl Session {
     fn described_text(&self, job: Job) -> Option<Vec<u8>> {
         match job {
             Job::Execute(id) => Some(self.prepared.statement_text(id).to_vec()),
-            _ => place::text_of(&self.context(), job),
+            _ => bound::text_of(&self.context(), job),
         }
     }
 
@@ -235,7 +235,7 @@ impl Session {
         let stop = self.core.pour(&mut feeds, &mut filling, connection, fetched).await;
         leave(&self.core, &mut filling, scratch_lease).await;
         stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
-        attempt::end_attempt(&self.handle, &mut self.run);
+        clock::end_attempt(&self.handle, &mut self.run);
         self.handle.running_elsewhere.borrow_mut().clear();
         let mut done = Done::of(taken, feeds, &mut self.run.profile);
         match stop {
@@ -317,7 +317,7 @@ impl Session {
         .await?
         .err();
         stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
-        attempt::end_attempt(&self.handle, &mut self.run);
+        clock::end_attempt(&self.handle, &mut self.run);
         let Some(feed) = feeds.all.pop() else {
             return Ok(Step::Answered);
         };

@@ -44,10 +44,9 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::reads;
 use crate::dist_txn::Across;
-use crate::execution::attempt;
 use crate::execution::exec::{Job, Run, Shape, Tried};
-use crate::execution::statement_run::StatementRun;
-use crate::per_core::Handle;
+use crate::execution::statement_run::{StatementRun, clock};
+use crate::per_core::handle::Handle;
 use crate::session::{Session, is_free};
 
 pub(crate) use define::{Defining, Definition};
@@ -388,6 +387,6 @@ impl Session {
 
 /// No server runs a part any more.
 fn end_scatter(handle: &Handle, run: &mut StatementRun) {
-    attempt::end_attempt(handle, run);
+    clock::end_attempt(handle, run);
     handle.running_elsewhere.borrow_mut().clear();
 }

@@ -18,6 +18,7 @@ use super::stop::all;
 use super::warnings::together;
 use super::{Part, Scatter, Stuck};
 use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::required_waits::ask;
 use crate::consistency::{client_level, reads};
@@ -27,10 +28,10 @@ use crate::execution::exec::{Job, Run, Shape, Tried};
 use crate::execution::profile::{Profile, Step};
 use crate::execution::without;
 use crate::introspection::statistics;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::{Session, is_free};
-use crate::transaction::settle;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -319,7 +320,7 @@ impl Session {
             .await
         {
             avoid.push(plan.server);
-            settle::give_back(&self.handle, lease);
+            reclaim::give_back(&self.handle, lease);
             return Err(Stuck::Again);
         }
         let ready = user_variables::bring_values(
@@ -466,7 +467,7 @@ impl Session {
                     let pins = part.pins;
                     self.connections.current.held = Some(Held { lease, pins });
                 }
-                false => settle::give_back(&self.handle, lease),
+                false => reclaim::give_back(&self.handle, lease),
             }
         }
     }
@@ -518,7 +519,7 @@ fn untake(
 ) {
     sit_at(core, connections, &part.group);
     if let Some(lease) = part.lease {
-        settle::give_back_after_error(core, handle, variables, connections, lease, part.pins);
+        reclaim::give_back_after_error(core, handle, variables, connections, lease, part.pins);
     }
 }
 

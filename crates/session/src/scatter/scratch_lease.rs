@@ -15,7 +15,7 @@ use crate::client::request::Request;
 use crate::connections::target::target;
 use crate::counters::count;
 use crate::execution::exec::Run;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::scratch::ScratchServer;
 use crate::scratch::state;

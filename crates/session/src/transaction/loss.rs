@@ -23,13 +23,14 @@ use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::counters::count;
 use crate::dist_txn::held;
+use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::execution::exec::{Job, Loss, Run, Shape, Tried};
-use crate::execution::pipeline;
+use crate::execution::relayed;
 use crate::introspection::operator::Fault;
 use crate::introspection::statistics;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
-use crate::query::calls_only_quiet;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
@@ -166,7 +167,7 @@ impl Session {
             count(&self.core.counters.reads_resumed);
         }
         count(&self.core.counters.retries);
-        pipeline::leave_pipeline(&mut self.client, run);
+        relayed::leave_pipeline(&mut self.client, run);
         Ok(true)
     }
 
@@ -382,4 +383,21 @@ pub(crate) fn leave_connection(
     prepared.forget_cursors();
     connections.ties = None;
     (connections.current.last_server, connections.current.last_connection) = (None, 0);
+}
+
+/// The transaction is over, and its COMMIT is answered.
+pub(crate) async fn end_transaction(
+    core: &Core,
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    prepared: &mut PreparedStatements,
+) -> Result<Recovered, End> {
+    leave_connection(core, connections, prepared);
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    connections.current.replay = None;
+    client.sequence = 1;
+    client.ok(session::status_now(variables, transaction)).await?;
+    Ok(Recovered::Answered)
 }

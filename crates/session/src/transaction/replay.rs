@@ -18,21 +18,21 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn, is_failure};
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::counters::count;
+use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::execution::exec::{Answer, Job, Loss, Run, Shape, Tried};
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
 use crate::prepared::statements::commands;
-use crate::query::calls_only_quiet;
 use crate::session::{self, Session};
+use crate::transaction::loss::end_transaction;
 use crate::transaction::outcome::Recovered;
-use crate::transaction::outcome::recover::end_transaction;
 use crate::transaction::replay_log::{Entry, Log};
-use crate::transaction::settle;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
@@ -275,7 +275,7 @@ impl Session {
                         run.job,
                     )
                     .await;
-                    settle::give_back_after_error(
+                    reclaim::give_back_after_error(
                         &self.core,
                         &self.handle,
                         &self.variables,

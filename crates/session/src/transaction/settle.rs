@@ -2,21 +2,20 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, Lease, Questions};
+use backend::{Connection, Lease};
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::authentication::accounts;
 use crate::client::end::End;
-use crate::connections::group_connections::{GroupConnections, Held};
-use crate::connections::parked::Kept;
+use crate::connections::group_connections::Held;
 use crate::connections::parked::reclaim;
+use crate::connections::parked::reclaim::{give_back, park};
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Run, Shape};
 use crate::introspection::statistics;
-use crate::per_core::{Core, Handle};
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
@@ -220,57 +219,6 @@ pub(crate) fn completion(variables: &SessionVariables, verb: Verb) -> (bool, boo
     let set = variables.state.variable("completion_type");
     let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
     (chain.unwrap_or_else(|| is(b"CHAIN", b"1")), release.unwrap_or_else(|| is(b"RELEASE", b"2")))
-}
-
-/// Keeps the connection until somebody needs it more.
-fn park(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    variables: &SessionVariables,
-    lease: Lease,
-    shape: &Shape,
-) {
-    count(&core.counters.holds_diagnostics);
-    let own = variables.user_variables.as_ref();
-    let kept = Kept {
-        lease,
-        since_s: core.now_s.get(),
-        questions: Questions {
-            warnings: variables.diagnostics.unasked(),
-            found_rows: variables.diagnostics.counted(shape),
-            variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
-        },
-        firm: variables.gets_diagnostics,
-    };
-    core.park(handle, kept);
-}
-
-/// Gives a connection back to the pool; closes it where a KILL for this session may still hit
-/// whoever uses it next.
-pub(crate) fn give_back(handle: &Handle, lease: Lease) {
-    if handle.killing.get() == 0 {
-        lease.release();
-    }
-}
-
-/// Keeps a connection as it was kept before a command that never ran.
-pub(crate) fn give_back_after_error(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    variables: &SessionVariables,
-    connections: &mut GroupConnections,
-    lease: Lease,
-    pins: Pins,
-) {
-    let may_be_open = variables.status.contains(Status::IN_TRANS)
-        || !variables.status.contains(Status::AUTOCOMMIT);
-    if may_be_open || !pins.is_empty() {
-        connections.current.held = Some(Held { lease, pins });
-    } else if reclaim::unfetched(variables) {
-        park(core, handle, variables, lease, &Shape::command());
-    } else {
-        give_back(handle, lease);
-    }
 }
 
 /// What such a statement leaves, a reset of the connection may not end.

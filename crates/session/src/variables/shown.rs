@@ -27,7 +27,6 @@ use crate::introspection::listing::{Column, rows_alone};
 use crate::introspection::processlist::{Row, columns, encoded};
 use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
@@ -267,7 +266,7 @@ impl Session {
             // A connection that broke is found out by the next statement.
             self.connections.current.held = Some(Held { lease, pins });
         } else if whole {
-            settle::give_back_after_error(
+            reclaim::give_back_after_error(
                 &self.core,
                 &self.handle,
                 &self.variables,

@@ -32,12 +32,11 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "session::Handle", 29),
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
-    ("methods", "session::Core", 92),
+    ("methods", "session::Core", 89),
     ("methods", "session::Session", 224),
-    ("files", "session::Core", 23),
+    ("files", "session::Core", 22),
     ("files", "session::Session", 60),
     ("files in a circle", "planner", 19),
-    ("files in a circle", "session", 94),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::client::stall::Wait;
 use crate::counters::count;
-use crate::introspection::kill::How;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
+use crate::per_core::message::How;
 use crate::settings::Settings;
 
 impl Core {

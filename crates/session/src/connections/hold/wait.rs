@@ -18,10 +18,11 @@ use crate::connections::hold::{
 use crate::connections::home::{HOME, group_of};
 use crate::connections::target::target;
 use crate::counters::{Counters, count};
-use crate::execution::attempt;
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
-use crate::per_core::{Core, Handle};
+use crate::execution::statement_run::clock;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::{self, Session, is_free};
 use crate::transaction::loss;
 
@@ -214,7 +215,7 @@ impl Session {
                 return Ok(Turn::Answered);
             }
             count(&self.core.counters.statements_held);
-            attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
+            clock::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
         }
         let hold = run.hold.get_or_insert(Box::new(Hold::new(began_us)));
         let left_us = (hold.began_us + limit_us).saturating_sub(began_us);

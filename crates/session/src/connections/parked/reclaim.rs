@@ -2,15 +2,18 @@
 
 use std::rc::Rc;
 
-use backend::{Key, Lease, Residue, SessionState};
+use backend::{Key, Lease, Questions, Residue, SessionState};
 use farm::ServerId;
 use futures_channel::oneshot;
+use mysql_wire::status::Status;
 
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::parked::{Asked, FIRM_S, Kept, PARKED_S_MAX, Parked, too_large};
 use crate::connections::pin::Pins;
-use crate::per_core::{Core, Handle};
-use crate::transaction::settle;
+use crate::counters::count;
+use crate::execution::exec::Shape;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::variables::session_variables::SessionVariables;
 
 impl Core {
@@ -199,7 +202,7 @@ pub(crate) async fn take_up(
         // It cannot be left behind: the session is held there.
         asked.lease = Some(lease);
     } else if !broken {
-        settle::give_back(handle, lease);
+        give_back(handle, lease);
     }
     hear(core, variables, connections, asked);
     None
@@ -209,4 +212,55 @@ pub(crate) async fn take_up(
 pub(crate) fn unfetched(variables: &SessionVariables) -> bool {
     let own = variables.user_variables.as_ref();
     own.is_some_and(|own| !own.unfetched().is_empty())
+}
+
+/// Gives a connection back to the pool; closes it where a KILL for this session may still hit
+/// whoever uses it next.
+pub(crate) fn give_back(handle: &Handle, lease: Lease) {
+    if handle.killing.get() == 0 {
+        lease.release();
+    }
+}
+
+/// Keeps the connection until somebody needs it more.
+pub(crate) fn park(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    lease: Lease,
+    shape: &Shape,
+) {
+    count(&core.counters.holds_diagnostics);
+    let own = variables.user_variables.as_ref();
+    let kept = Kept {
+        lease,
+        since_s: core.now_s.get(),
+        questions: Questions {
+            warnings: variables.diagnostics.unasked(),
+            found_rows: variables.diagnostics.counted(shape),
+            variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
+        },
+        firm: variables.gets_diagnostics,
+    };
+    core.park(handle, kept);
+}
+
+/// Keeps a connection as it was kept before a command that never ran.
+pub(crate) fn give_back_after_error(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    lease: Lease,
+    pins: Pins,
+) {
+    let may_be_open = variables.status.contains(Status::IN_TRANS)
+        || !variables.status.contains(Status::AUTOCOMMIT);
+    if may_be_open || !pins.is_empty() {
+        connections.current.held = Some(Held { lease, pins });
+    } else if unfetched(variables) {
+        park(core, handle, variables, lease, &Shape::command());
+    } else {
+        give_back(handle, lease);
+    }
 }

@@ -1,27 +1,21 @@
 //! Answering from the cache, and keeping what may be answered from it.
 
-use std::rc::Rc;
-
 use farm::ServerId;
 use mysql_wire::relay::{Expect, Outcome};
 use routing::Level;
 use sqltext::Class;
 
-use crate::authentication::login::SessionUser;
-use crate::client::Client;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::execution::cache::{ENTRY_BYTES, Entry, Key, REPLY_BYTES_MAX};
+use crate::execution::cache::{ENTRY_BYTES, Entry, Key, REPLY_BYTES_MAX, cache_key};
 use crate::execution::exec::{Job, Shape};
 use crate::execution::point::vouch;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::Core;
 use crate::session::Session;
-use crate::variables::session_variables::SessionVariables;
 
 impl Session {
     /// Before such a command is run: answers it from the cache, or has its reply recorded. True when
@@ -116,31 +110,6 @@ fn cache_ttl_s(connections: &GroupConnections, promises: &Promises, shape: &Shap
         asked
     } else {
         0
-    }
-}
-
-pub(crate) fn cache_key(
-    core: &Core,
-    user: &SessionUser,
-    client: &Client,
-    variables: &SessionVariables,
-) -> Key {
-    cache_key_of(core, user, client, variables, &client.request.payload()[1..])
-}
-
-pub(crate) fn cache_key_of(
-    core: &Core,
-    user: &SessionUser,
-    client: &Client,
-    variables: &SessionVariables,
-    text: &[u8],
-) -> Key {
-    let pools = &core.pools;
-    Key {
-        text: text.into(),
-        profile: pools.key(ServerId(0), true, &user.identity.pass),
-        state: Rc::clone(&variables.state),
-        capabilities: client.capabilities.bits(),
     }
 }
 

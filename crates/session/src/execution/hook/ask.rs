@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::hook::{Asked, Verdict, exchange, read_verdict};
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::variables::user_variables;
 

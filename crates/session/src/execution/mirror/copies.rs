@@ -17,7 +17,7 @@ use crate::connections::target::target;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::mirror::{COPY_MAX, Copy, RUNNING_MAX, WAITING_MAX, What};
-use crate::execution::relayed::make_room;
+use crate::execution::pipe::make_room;
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::session::context::StatementContext;

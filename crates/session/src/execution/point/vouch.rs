@@ -16,14 +16,13 @@ use crate::consistency::client_level;
 use crate::consistency::defaults::bound_us;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::execution::cache::recall;
+use crate::execution::cache;
 use crate::execution::cache::{Entry, Key};
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::point::{Asked, BOUND_US, Point, Vouched, bound_value, written_key};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
 use crate::variables::session_variables::SessionVariables;
@@ -127,7 +126,7 @@ fn point_of(
         (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
         (_, key) => (
             written_key(key, form)?,
-            recall::cache_key(context.core, context.user, context.client, context.variables),
+            cache::cache_key(context.core, context.user, context.client, context.variables),
         ),
     };
     Some(Asked {
@@ -155,7 +154,7 @@ fn bound_key(
     if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
         return None;
     }
-    let execute = Execute::decode(body, 1, query::has_attributes(client)).ok()?;
+    let execute = Execute::decode(body, 1, text_shape::has_attributes(client)).ok()?;
     let typed = Execute {
         types: match execute.new_params_bound {
             true => execute.types,
@@ -178,7 +177,7 @@ fn bound_key(
     name.extend_from_slice(typed.values);
     name.push(0);
     name.extend_from_slice(statement.key.text.bytes());
-    Some((key, recall::cache_key_of(core, user, client, variables, &name)))
+    Some((key, cache::cache_key_of(core, user, client, variables, &name)))
 }
 
 /// The session may be answered with what has been read of the group's binlog.

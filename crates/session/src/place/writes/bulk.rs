@@ -11,7 +11,7 @@ use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
-use crate::place::bound;
+use crate::prepared::bound;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;

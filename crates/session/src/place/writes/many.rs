@@ -19,7 +19,7 @@ use crate::client::sink::ReplySink;
 use crate::dist_txn::{COMMIT, ROLLBACK};
 use crate::execution::exec::Job;
 use crate::per_core::Core;
-use crate::place;
+use crate::prepared::bound;
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
@@ -92,7 +92,7 @@ pub(in crate::place) enum Work<'a> {
 impl Session {
     /// Carries such a write out and answers the client.
     pub(in crate::place) async fn write_rows(&mut self, spot: &Spot, job: Job) -> Result<(), End> {
-        let Some(text) = place::text_of(&self.context(), job) else {
+        let Some(text) = bound::text_of(&self.context(), job) else {
             let why = "the statement's parameters cannot be written out";
             return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
         };

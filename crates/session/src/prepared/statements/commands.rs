@@ -21,15 +21,15 @@ use crate::consistency::promises::Promises;
 use crate::consistency::write_tags::tagging;
 use crate::counters::count;
 use crate::execution::choice;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::rules;
 use crate::introspection::{listing, processlist};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::{
     PreparedStatements, Statement, function, named_statement, statement_key, unknown_statement,
 };
-use crate::query;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{own_variables, shown};
@@ -113,7 +113,7 @@ impl Session {
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
         let id = named_statement(&self.client.request, &self.prepared);
-        let named = query::has_attributes(&self.client);
+        let named = text_shape::has_attributes(&self.client);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
                 .await;

@@ -10,8 +10,6 @@ use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use sqltext::Verb;
 
-use crate::client::Client;
-use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
@@ -21,12 +19,10 @@ use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
 use crate::per_core::Core;
-use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
+use crate::transaction::loss::end_transaction;
 use crate::transaction::outcome::{Known, LOOK_MS, LostOn, Recovered, answer_of};
-use crate::transaction::state::Transaction;
 use crate::transaction::{loss, replay};
-use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
 impl Session {
@@ -184,23 +180,6 @@ impl Session {
         self.tell_loss(run, &tried.target, loss, told).await?;
         Ok(Recovered::Answered)
     }
-}
-
-/// The transaction is over, and its COMMIT is answered.
-pub(crate) async fn end_transaction(
-    core: &Core,
-    client: &mut Client,
-    variables: &mut SessionVariables,
-    connections: &mut GroupConnections,
-    transaction: &mut Transaction,
-    prepared: &mut PreparedStatements,
-) -> Result<Recovered, End> {
-    loss::leave_connection(core, connections, prepared);
-    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-    connections.current.replay = None;
-    client.sequence = 1;
-    client.ok(session::status_now(variables, transaction)).await?;
-    Ok(Recovered::Answered)
 }
 
 /// Notes what names the write that a broken connection was asked for.

@@ -13,9 +13,9 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::execution::exec::{Job, Shape};
-use crate::execution::servers_tried;
+use crate::execution::statement_run;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::diagnostics::only_asks;
@@ -155,7 +155,7 @@ pub(crate) fn must_recall(
     let told = variables.diagnostics.told()
         && shape.facts.contains(Facts::WARNINGS)
         && shape.verb != Verb::GetDiagnostics;
-    nothing || told || !servers_tried::still_knows(handle, run, connection)
+    nothing || told || !statement_run::still_knows(handle, run, connection)
 }
 
 /// Makes a connection say what the last statement left when that was nothing. False when
