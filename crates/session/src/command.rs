@@ -27,10 +27,12 @@ use crate::connections::home::HOME;
 use crate::connections::parked::{Parked, reclaim};
 use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
+use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::rights;
+use crate::introspection::{processlist, rights};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::query::by_rules;
 use crate::session::serve;
 use crate::session::{self, Session};
 use crate::variables::defaults;
@@ -76,25 +78,25 @@ impl Session {
             class: Class::Use,
             ..Shape::command()
         };
-        self.run_command(shape, Job::Frame(Expect::Single)).await
+        by_rules::run_command(self, shape, Job::Frame(Expect::Single)).await
     }
 
     /// COM_FIELD_LIST.
     pub(crate) async fn field_list(&mut self) -> Result<(), End> {
-        self.run_command(Shape::command(), Job::Frame(Expect::Columns)).await
+        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Columns)).await
     }
 
     /// Commands that the primary answers as they are.
     pub(crate) async fn pass_on(&mut self, command: Command) -> Result<(), End> {
         if command == Command::ProcessInfo {
             let job = Job::Frame(Expect::Results);
-            return self.show_processlist(false, job).await;
+            return processlist::show_processlist(self, false, job).await;
         }
         let expect = match command {
             Command::Debug => Expect::Rows,
             _ => Expect::Single,
         };
-        self.run_command(Shape::command(), Job::Frame(expect)).await
+        by_rules::run_command(self, Shape::command(), Job::Frame(expect)).await
     }
 
     /// COM_RESET_CONNECTION: the session is as after login, in its current database. Its reads have
@@ -132,7 +134,7 @@ impl Session {
     /// are gone when the client goes on. What was written and read stays required of its reads: the
     /// program behind a connection that its pool has reset is the same.
     async fn forget_everything(&mut self) {
-        Box::pin(self.leave_dist_txn()).await;
+        Box::pin(end::leave_dist_txn(self)).await;
         for held in self.connections.take_all_held() {
             expired::end_hold(&self.handle, &mut self.connections, held).await;
         }
@@ -303,7 +305,7 @@ impl Session {
         if self.connections.current.held.is_none() {
             return self.client.eof(session::status_now(&self.variables, &self.transaction)).await;
         }
-        self.run_command(Shape::command(), Job::Frame(Expect::Rows)).await?;
+        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Rows)).await?;
         if let Some(held) = &mut self.connections.current.held {
             // The connection differs now from what its pool holds, and no reset changes that.
             held.pins |= Pins::VARIABLE;

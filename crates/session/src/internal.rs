@@ -28,6 +28,7 @@ use crate::client::request::Request;
 use crate::client::transcript::Transcript;
 use crate::connections::home::{HOME, group_of};
 use crate::consistency::promises::keeping;
+use crate::dist_txn::end;
 use crate::door_clients::NOWHERE;
 use crate::internal::own::Own;
 use crate::per_core::Core;
@@ -163,7 +164,7 @@ impl Internal {
         let idle = session.client.begin_heard(request);
         let mut done = Box::pin(session.command()).await;
         if done.is_ok() && session.transaction.dist_txn.is_some() {
-            Box::pin(session.after_command()).await;
+            Box::pin(end::after_command(session)).await;
         }
         note_hold(
             &session.core,

@@ -1,5 +1,7 @@
 //! COM_QUERY: reads the text's shape, answers what is the router's own, runs the rest.
 
+pub(crate) mod by_rules;
+
 use farm::error;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, MsHint};
@@ -49,9 +51,9 @@ impl Session {
                 Box::pin(self.kill_statement(shape, job)).await
             }
             _ if own_variables::names_own(&self.client.request, &shape) => {
-                match Box::pin(self.own_variables(&shape)).await {
+                match Box::pin(own_variables::own_variables(self, &shape)).await {
                     Some(answered) => answered,
-                    None => self.run_command(shape, Job::Frame(Expect::Results)).await,
+                    None => by_rules::run_command(self, shape, Job::Frame(Expect::Results)).await,
                 }
             }
             (Class::Show, _) => {
@@ -63,7 +65,7 @@ impl Session {
                     &shape,
                     job,
                 ) {
-                    return Box::pin(self.show_processlist(full, job)).await;
+                    return Box::pin(processlist::show_processlist(self, full, job)).await;
                 }
                 match variables::shown::shows_values(
                     &self.client.request,
@@ -73,14 +75,14 @@ impl Session {
                     job,
                 ) {
                     Some(show) => Box::pin(self.show_values(show, shape, job)).await,
-                    None => self.run_command(shape, job).await,
+                    None => by_rules::run_command(self, shape, job).await,
                 }
             }
             _ if shape.facts.contains(Facts::ACCOUNTS)
                 && shown::flushes_status(&self.client.request, &self.variables, &shape) =>
             {
                 match Box::pin(self.hold_for_status(&shape)).await? {
-                    true => self.run_command(shape, Job::Frame(Expect::Results)).await,
+                    true => by_rules::run_command(self, shape, Job::Frame(Expect::Results)).await,
                     false => Ok(()),
                 }
             }
@@ -93,7 +95,7 @@ impl Session {
                 ))
                 .await
             }
-            _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
+            _ => by_rules::run_command(self, shape, Job::Frame(Expect::Results)).await,
         }
     }
 }

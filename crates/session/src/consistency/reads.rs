@@ -55,6 +55,7 @@ pub(crate) fn new_run(
         } else {
             Transient::default()
         },
+        recalls: false,
     }
 }
 

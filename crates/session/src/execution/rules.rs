@@ -6,124 +6,26 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use backend::Text;
 use farm::dist_txn::Atomic;
 use farm::{ClientError, error};
 use mysql_wire::packet;
-use mysql_wire::relay::Expect;
-use mysql_wire::status::Status;
 use routing::Refusal;
 use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
 use sqltext::Facts;
 
 use crate::authentication::login::SessionUser;
-use crate::client::answer::Answers;
-use crate::client::end::End;
 use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape, text_shape};
-use crate::execution::measure;
 use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
-use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
-
-impl Session {
-    /// Runs the client's command to its answer, as the rules in force want it.
-    pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let governed = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
-        self.run.next(&self.handle.asked.borrow());
-        let measured = governed && self.core.digests.is_on();
-        if measured {
-            measure::begin(self, &shape, job);
-        }
-        let done = match self.core.shared.rules.is_empty() || !governed || shape.bad_hint {
-            true => self.run_free(shape, job).await,
-            false => Box::pin(self.run_ruled(shape, job)).await,
-        };
-        if measured {
-            measure::end(self);
-        }
-        done
-    }
-
-    async fn run_ruled(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let rules = self.core.shared.rules.load();
-        let Some(decision) = decision(&self.context(), &rules, &shape, job) else {
-            return self.run_free(shape, job).await;
-        };
-        rules.count(&decision);
-        count(&self.core.counters.statements_ruled);
-        let done = self.obey(&rules, decision, shape, job).await;
-        self.run.ruled = None;
-        done
-    }
-
-    /// Does what the rules want around the run of the statement, and runs it.
-    async fn obey(
-        &mut self,
-        rules: &Arc<Rules>,
-        decision: Decision,
-        mut shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        let mut actions = decision.actions.clone();
-        let mut by_hook = false;
-        if let Some(delay_ms) = actions.delay_ms.filter(|_| actions.refuse.is_none()) {
-            reactor::sleep(Duration::from_millis(delay_ms)).await;
-            if self.handle.killed.get() {
-                return Err(session::last_word(&self.core, &mut self.client).await);
-            }
-        }
-        if let Some(hook) = actions.hook.take().filter(|_| actions.refuse.is_none()) {
-            let verdict = self.context().ask_hook(&self.handle, rules, &hook, &shape, job).await;
-            match verdict {
-                Ok(verdict) => by_hook = verdict.overrule(&mut actions),
-                Err(reason) => {
-                    let name = rules.names(&decision);
-                    let details = [name.as_str(), &reason];
-                    return self.client.error(&error::HOOK_UNDECIDED, &details).await;
-                }
-            }
-        }
-        if let Some(text) = &actions.refuse {
-            count(&self.core.counters.statements_refused);
-            let details = [&**text];
-            return self.client.error(&error::STATEMENT_REFUSED, &details).await;
-        }
-        if let (Some(rewrite), Job::Frame(_)) = (&actions.rewrite, job)
-            && let Err(error) = rewrite_query(
-                &self.core,
-                &self.handle,
-                &mut self.client.request,
-                &self.variables,
-                rewrite,
-                &mut shape,
-            )
-        {
-            return self.client.error(&error, &[]).await;
-        }
-        if let Some(to) = &actions.mirror
-            && self.connections.current.held.is_none()
-            && !self.variables.status.contains(Status::IN_TRANS)
-            && self.variables.status.contains(Status::AUTOCOMMIT)
-        {
-            self.context().mirror(to, &shape, job);
-        }
-        self.run.prefer(&actions, &mut shape);
-        if let Some(ruled) = &mut self.run.ruled {
-            ruled.by_hook = by_hook;
-        }
-        self.run_free(shape, job).await
-    }
-}
 
 /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
 /// where that is another. The error is the client's answer.
@@ -175,7 +77,7 @@ pub(crate) fn is_ruled(context: &StatementContext<'_>, shape: &Shape, job: Job) 
 }
 
 /// What the rules want done with the command; `None` where none of them is about it.
-fn decision(
+pub(crate) fn decision(
     context: &StatementContext<'_>,
     rules: &Rules,
     shape: &Shape,
@@ -204,7 +106,7 @@ fn decision(
 
 impl StatementRun {
     /// Servers, level and limit of the statement that is to run.
-    fn prefer(&mut self, actions: &Actions, shape: &mut Shape) {
+    pub(crate) fn prefer(&mut self, actions: &Actions, shape: &mut Shape) {
         if shape.level.is_none() {
             shape.level = actions.level;
         }
@@ -236,7 +138,7 @@ pub(crate) fn decide(
 }
 
 /// Puts the rewritten text in the place of the current COM_QUERY's.
-fn rewrite_query(
+pub(crate) fn rewrite_query(
     core: &Core,
     handle: &Handle,
     request: &mut Request,

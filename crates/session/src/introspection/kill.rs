@@ -29,6 +29,7 @@ use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::per_core::message::{How, Message};
 use crate::prepared::statements::PreparedStatements;
+use crate::query::by_rules;
 use crate::scratch::SCRATCH;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -110,7 +111,7 @@ impl Session {
             // The server knows the statement, or what is wrong with it.
             Victim::Expression(_) | Victim::Statement => {
                 shape.facts -= Facts::KILL;
-                return Box::pin(self.run_command(shape, job)).await;
+                return Box::pin(by_rules::run_command(self, shape, job)).await;
             }
         };
         let parameters = match job {
@@ -138,7 +139,7 @@ impl Session {
         if !flags.contains(Capabilities::MULTI_STATEMENTS) {
             // To the server the text is one statement, which is wrong, and nothing is killed.
             shape.facts -= Facts::KILL;
-            return Box::pin(self.run_command(shape, job)).await;
+            return Box::pin(by_rules::run_command(self, shape, job)).await;
         }
         let (mut kills, mut at) = (Vec::new(), 0);
         while let Some(kill) = sqltext::kill(&text[at..], &self.variables.mode) {
@@ -208,7 +209,7 @@ impl Session {
             return told.map(|()| None);
         }
         let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
-        let value = self.evaluate(shape, job, &query).await?;
+        let value = rights::evaluate(self, shape, job, &query).await?;
         Ok(value.map(|value| number(&value)))
     }
 

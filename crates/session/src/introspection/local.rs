@@ -17,12 +17,12 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::keeping;
 use crate::dist_txn::positions;
-use crate::execution::choice;
 use crate::execution::exec::Shape;
 use crate::execution::profile::{PartProfile, Profile};
 use crate::execution::rules;
 use crate::execution::servers_tried;
 use crate::execution::statement_run::{PROFILES_MAX, StatementRun};
+use crate::execution::{choice, route};
 use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
@@ -135,7 +135,7 @@ impl Session {
                     }),
                 }
             }
-            _ => self.foresee_route(&shape, text).map(|route| vec![route]),
+            _ => route::foresee_route(self, &shape, text).map(|route| vec![route]),
         };
         if let Some(here) = here {
             self.connections.switch_to(&here, &self.core);

@@ -47,45 +47,48 @@ pub(crate) type Row = Vec<Option<Vec<u8>>>;
 /// What the servers said of connections, by server and by the server's id of the connection.
 pub(crate) type Said = HashMap<(ServerId, u32), Row>;
 
-impl Session {
-    /// Answers with the sessions that the client may see.
-    pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
-        let seen = seen(&self.core, &self.user, &self.variables, &mut self.connections).await;
-        let text: &[u8] = match full {
-            true => b"SHOW FULL PROCESSLIST",
-            false => b"SHOW PROCESSLIST",
-        };
-        let own = match rights::ask_table(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            text,
-        )
-        .await
-        {
-            Ok(table) => table,
-            Err(error) => return self.client.pool_error(&error, &nowhere()).await,
-        };
-        let binary = matches!(job, Job::Execute(_));
-        let capabilities = self.client.capabilities;
-        let columns = columns(&own.columns, capabilities);
-        let said = said(&self.core, &self.user, &seen.views, text).await;
-        let mut rows: Vec<Vec<u8>> = seen
-            .views
-            .iter()
-            .map(|view| {
-                let known = view.running.and_then(|place| said.get(&place));
-                let asks = view.id == self.handle.id;
-                let row = row(view, &columns, known, asks.then_some(text));
-                encoded(&row, &columns, binary)
-            })
-            .collect();
-        let missing = seen.silent.iter();
-        rows.extend(missing.map(|silent| encoded(&silent.row(&columns), &columns, binary)));
-        let status = session::status_now(&self.variables, &self.transaction);
-        self.client.raw_rows(&own.columns, &rows, status).await
-    }
+/// Answers with the sessions that the client may see.
+pub(crate) async fn show_processlist(
+    session: &mut Session,
+    full: bool,
+    job: Job,
+) -> Result<(), End> {
+    let seen =
+        seen(&session.core, &session.user, &session.variables, &mut session.connections).await;
+    let text: &[u8] = match full {
+        true => b"SHOW FULL PROCESSLIST",
+        false => b"SHOW PROCESSLIST",
+    };
+    let own = match rights::ask_table(
+        &session.core,
+        &session.user,
+        &session.variables,
+        &mut session.connections,
+        text,
+    )
+    .await
+    {
+        Ok(table) => table,
+        Err(error) => return session.client.pool_error(&error, &nowhere()).await,
+    };
+    let binary = matches!(job, Job::Execute(_));
+    let capabilities = session.client.capabilities;
+    let columns = columns(&own.columns, capabilities);
+    let said = said(&session.core, &session.user, &seen.views, text).await;
+    let mut rows: Vec<Vec<u8>> = seen
+        .views
+        .iter()
+        .map(|view| {
+            let known = view.running.and_then(|place| said.get(&place));
+            let asks = view.id == session.handle.id;
+            let row = row(view, &columns, known, asks.then_some(text));
+            encoded(&row, &columns, binary)
+        })
+        .collect();
+    let missing = seen.silent.iter();
+    rows.extend(missing.map(|silent| encoded(&silent.row(&columns), &columns, binary)));
+    let status = session::status_now(&session.variables, &session.transaction);
+    session.client.raw_rows(&own.columns, &rows, status).await
 }
 
 /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.

@@ -17,6 +17,7 @@ pub(crate) mod moving;
 pub(crate) mod names;
 pub(crate) mod own;
 pub(crate) mod plans;
+pub(crate) mod recalled;
 pub(crate) mod run;
 pub(crate) mod several;
 pub(crate) mod upkeep;

@@ -7,77 +7,86 @@ use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::hold::{Cause, Hold, Wake};
 use crate::counters::count;
+use crate::dist_txn::held;
 use crate::execution::exec::{Job, Shape};
-use crate::execution::statement_run::clock;
+use crate::execution::statement_run::{StatementRun, clock};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
-use crate::place::Where;
+use crate::place::{Where, place};
 use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::transaction::unit_of_work::{begin_unit_of_work, end_unit_of_work, opens_views};
 use crate::{place, session};
 
-impl Session {
-    /// The same for START TRANSACTION WITH CONSISTENT SNAPSHOT, whose views are of all groups. False: the
-    /// client has been answered.
-    pub(crate) async fn await_views(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let Some(snapshot) =
-            begin_unit_of_work(&self.core, &self.handle, shape, job).filter(|_| opens_views(shape))
-        else {
-            return Ok(true);
-        };
-        let place = Where::Several;
-        if !is_kept_from(&self.handle, &place, shape, &snapshot) {
-            return Ok(true);
-        }
-        Ok(Box::pin(self.wait_for_move(shape, job)).await?.is_some())
+/// The same for START TRANSACTION WITH CONSISTENT SNAPSHOT, whose views are of all groups. False: the
+/// client has been answered.
+pub(crate) async fn await_views(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let Some(snapshot) = begin_unit_of_work(&session.core, &session.handle, shape, job)
+        .filter(|_| opens_views(shape))
+    else {
+        return Ok(true);
+    };
+    let place = Where::Several;
+    if !is_kept_from(&session.handle, &place, shape, &snapshot) {
+        return Ok(true);
     }
+    Ok(Box::pin(wait_for_move(session, shape, job)).await?.is_some())
+}
 
-    /// Waits until the statement may run; where it goes then. `None`: the client has been answered.
-    pub(crate) async fn wait_for_move(
-        &mut self,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<Option<Where>, End> {
-        let began_us = self.core.now_us();
-        let limit_us = self.promises.failover_wait_ms * 1000;
-        let mut hold = Hold::new(began_us);
-        count(&self.core.counters.statements_held);
-        clock::start_clock(&self.core, &self.handle, &mut self.run, shape);
-        loop {
-            let waited_us = self.core.now_us() - began_us;
-            if waited_us >= limit_us {
-                return give_up_move(&self.core, &self.handle, &mut self.client)
-                    .await
-                    .map(|()| None);
-            }
-            let handle = &self.handle;
-            let wake = self
-                .core
-                .wait(
-                    Some(handle),
-                    self.connections.current.group,
-                    &mut hold,
-                    Cause::Failure,
-                    limit_us - waited_us,
-                )
-                .await;
-            if self.handle.killed.get() || self.core.is_draining() {
-                return Err(session::last_word(&self.core, &mut self.client).await);
-            }
-            if wake == Wake::Interrupted {
-                self.handle.started.set(None);
-                self.client.error(&error::QUERY_KILLED, &[]).await?;
-                return Ok(None);
-            }
-            end_unit_of_work(&self.handle, &self.variables, &self.connections, &self.transaction);
-            let kept = begin_unit_of_work(&self.core, &self.handle, shape, job);
-            let place = place::place(&self.context(), &self.run, shape, job);
-            if !kept.is_some_and(|snapshot| is_kept_from(&self.handle, &place, shape, &snapshot)) {
-                let waited_us = self.core.now_us() - began_us;
-                let held_us = &self.core.counters.statements_held_us;
-                held_us.fetch_add(waited_us, std::sync::atomic::Ordering::Relaxed);
-                return Ok(Some(place));
-            }
+/// Waits until the statement may run; where it goes then. `None`: the client has been answered.
+pub(crate) async fn wait_for_move(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<Option<Where>, End> {
+    let began_us = session.core.now_us();
+    let limit_us = session.promises.failover_wait_ms * 1000;
+    let mut hold = Hold::new(began_us);
+    count(&session.core.counters.statements_held);
+    clock::start_clock(&session.core, &session.handle, &mut session.run, shape);
+    loop {
+        let waited_us = session.core.now_us() - began_us;
+        if waited_us >= limit_us {
+            return give_up_move(&session.core, &session.handle, &mut session.client)
+                .await
+                .map(|()| None);
+        }
+        let handle = &session.handle;
+        let wake = session
+            .core
+            .wait(
+                Some(handle),
+                session.connections.current.group,
+                &mut hold,
+                Cause::Failure,
+                limit_us - waited_us,
+            )
+            .await;
+        if session.handle.killed.get() || session.core.is_draining() {
+            return Err(session::last_word(&session.core, &mut session.client).await);
+        }
+        if wake == Wake::Interrupted {
+            session.handle.started.set(None);
+            session.client.error(&error::QUERY_KILLED, &[]).await?;
+            return Ok(None);
+        }
+        end_unit_of_work(
+            &session.handle,
+            &session.variables,
+            &session.connections,
+            &session.transaction,
+        );
+        let kept = begin_unit_of_work(&session.core, &session.handle, shape, job);
+        let place = place::place(&session.context(), &session.run, shape, job);
+        if !kept.is_some_and(|snapshot| is_kept_from(&session.handle, &place, shape, &snapshot)) {
+            let waited_us = session.core.now_us() - began_us;
+            let held_us = &session.core.counters.statements_held_us;
+            held_us.fetch_add(waited_us, std::sync::atomic::Ordering::Relaxed);
+            return Ok(Some(place));
         }
     }
 }
@@ -131,4 +140,29 @@ async fn give_up_move(
     });
     let details: Vec<&str> = texts.iter().map(String::as_str).collect();
     client.error(&error::SHARD_MOVING, &details).await
+}
+
+/// A command that came behind the one under way belongs to the current group as that one does, and no move of
+/// shards keeps it from there. An open transaction is the reason to go on by an older map.
+pub(crate) fn stays(
+    context: &StatementContext<'_>,
+    handle: &Handle,
+    run: &StatementRun,
+    shape: &Shape,
+    job: Job,
+) -> bool {
+    let (core, place) = (context.core, place(context, run, shape, job));
+    let here = match &place {
+        Where::Stay => true,
+        Where::Group(group) => group.number == held::seat_number(core, context.connections),
+        _ => false,
+    };
+    let snapshot = core.shared.published.load();
+    let Some(sharding) = &snapshot.sharding else {
+        return here;
+    };
+    // Alone it would be placed by the map of now, and wait for a move like any other.
+    let open = context.transaction.dist_txn.is_some();
+    let current = open || sharding.epoch == handle.entered.get();
+    here && current && !is_kept_from(handle, &place, shape, &snapshot)
 }

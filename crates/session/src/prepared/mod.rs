@@ -4,5 +4,6 @@ pub(crate) mod bound;
 pub(crate) mod cursor;
 pub(crate) mod prepared_bytes;
 pub(crate) mod prepared_packets;
+pub(crate) mod ready;
 pub(crate) mod statements;
 pub(crate) mod texts;

@@ -33,9 +33,7 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
     ("methods", "session::Core", 89),
-    ("methods", "session::Session", 224),
     ("files", "session::Core", 22),
-    ("files", "session::Session", 60),
     ("files in a circle", "planner", 19),
 ];
 

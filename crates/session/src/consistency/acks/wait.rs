@@ -198,33 +198,31 @@ impl Core {
     }
 }
 
-impl Session {
-    /// Before the OK of what this connection has committed goes to the client: waits until a replica
-    /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
-    /// session killed: nobody knows what will become of the commit.
-    pub(crate) async fn may_tell(
-        &mut self,
-        connection: &Connection,
-        changes: &mut Changes,
-    ) -> bool {
-        let gtid = changes.gtid.as_deref().unwrap_or_default();
-        let holds =
-            limit(&self.core.shared.published.load(), self.connections.current.group).is_some();
-        if holds
-            && !Box::pin(
-                copies(&self.core, &self.handle, &self.user, &self.transaction).await_copy(
-                    self.connections.current.group,
-                    connection,
-                    gtid,
-                ),
-            )
-            .await
-        {
-            return false;
-        }
-        changes.held = gtid.len();
-        self.core.note_acknowledged(connection, gtid, &self.transaction.writes)
+/// Before the OK of what this connection has committed goes to the client: waits until a replica
+/// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
+/// session killed: nobody knows what will become of the commit.
+pub(crate) async fn may_tell(
+    session: &mut Session,
+    connection: &Connection,
+    changes: &mut Changes,
+) -> bool {
+    let gtid = changes.gtid.as_deref().unwrap_or_default();
+    let holds =
+        limit(&session.core.shared.published.load(), session.connections.current.group).is_some();
+    if holds
+        && !Box::pin(
+            copies(&session.core, &session.handle, &session.user, &session.transaction).await_copy(
+                session.connections.current.group,
+                connection,
+                gtid,
+            ),
+        )
+        .await
+    {
+        return false;
     }
+    changes.held = gtid.len();
+    session.core.note_acknowledged(connection, gtid, &session.transaction.writes)
 }
 
 /// What tells whether this session's commits are safe.

@@ -21,47 +21,45 @@ use crate::transaction::state::Transaction;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// After a reply: what was written, what was read, and what nobody can say; true when there is
-    /// such a thing.
-    pub(crate) fn note_promises(
-        &mut self,
-        connection: &Connection,
-        shape: &Shape,
-        changes: &Changes,
-        failed: bool,
-        in_transaction: bool,
-    ) -> bool {
-        let mut doubt = false;
-        if let Some(gtid) = &changes.gtid {
-            match Position::read(connection.engine(), gtid) {
-                Some(position) => require(&self.core, &mut self.connections, position),
-                None => (self.connections.current.seen.unproved, doubt) = (true, true),
-            }
+/// After a reply: what was written, what was read, and what nobody can say; true when there is
+/// such a thing.
+pub(crate) fn note_promises(
+    session: &mut Session,
+    connection: &Connection,
+    shape: &Shape,
+    changes: &Changes,
+    failed: bool,
+    in_transaction: bool,
+) -> bool {
+    let mut doubt = false;
+    if let Some(gtid) = &changes.gtid {
+        match Position::read(connection.engine(), gtid) {
+            Some(position) => require(&session.core, &mut session.connections, position),
+            None => (session.connections.current.seen.unproved, doubt) = (true, true),
         }
-        let may_write = shape.writes || (failed && shape.class == Class::Transaction);
-        if may_write && !connection.tells_gtids {
-            (self.connections.current.seen.unlogged, doubt) = (true, true);
-        } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
-            (self.connections.current.seen.unproved, doubt) = (true, true);
-        }
-        self.promises.wrote |= shape.writes;
-        let began_us = std::mem::take(&mut self.promises.began_us);
-        let counts = self.promises.counts || self.promises.row_cache;
-        if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
-            let (server, ended_us) = (connection.server, self.core.now_us());
-            self.connections.current.seen.last_read = Some(LastRead { server, ended_us });
-            if connection.is_guarded() {
-                self.connections.current.seen.last_replica = Some(server);
-                if began_us > 0 {
-                    let took_us = ended_us.saturating_sub(began_us);
-                    let mut balance = self.core.balance.borrow_mut();
-                    balance.answered(server, took_us, ended_us);
-                }
-            }
-        }
-        doubt
     }
+    let may_write = shape.writes || (failed && shape.class == Class::Transaction);
+    if may_write && !connection.tells_gtids {
+        (session.connections.current.seen.unlogged, doubt) = (true, true);
+    } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
+        (session.connections.current.seen.unproved, doubt) = (true, true);
+    }
+    session.promises.wrote |= shape.writes;
+    let began_us = std::mem::take(&mut session.promises.began_us);
+    let counts = session.promises.counts || session.promises.row_cache;
+    if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
+        let (server, ended_us) = (connection.server, session.core.now_us());
+        session.connections.current.seen.last_read = Some(LastRead { server, ended_us });
+        if connection.is_guarded() {
+            session.connections.current.seen.last_replica = Some(server);
+            if began_us > 0 {
+                let took_us = ended_us.saturating_sub(began_us);
+                let mut balance = session.core.balance.borrow_mut();
+                balance.answered(server, took_us, ended_us);
+            }
+        }
+    }
+    doubt
 }
 
 /// Asks what lets a replica, or another one, serve this read.

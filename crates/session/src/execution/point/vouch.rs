@@ -17,7 +17,7 @@ use crate::consistency::defaults::bound_us;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
 use crate::execution::cache;
-use crate::execution::cache::{Entry, Key};
+use crate::execution::cache::{Entry, Key, recall};
 use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::point::{Asked, BOUND_US, Point, Vouched, bound_value, written_key};
 use crate::execution::statement_run::StatementRun;
@@ -27,50 +27,58 @@ use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// Before a text or an EXECUTE is run: answers it if it can be, or has its reply kept. True when it
-    /// was answered.
-    pub(crate) async fn answer_by_row(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        self.run.point = None;
-        client_level::heed_client(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            &self.promises,
-            shape,
-        );
-        let snapshot = self.core.shared.published.load_full();
-        let Some(group) = self.connections.group(&snapshot) else {
-            return Ok(false);
-        };
-        let Some(asked) = point_of(&self.context(), &self.run, shape, job, group) else {
-            return Ok(false);
-        };
-        if may_recall(&self.core, &self.connections, &self.promises, shape, group, &asked.space)
-            && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
-        {
-            if let Some(primary) = group.primary() {
-                let (server, ended_us) = (primary.id, self.core.now_us());
-                self.connections.current.seen.last_read = Some(LastRead { server, ended_us });
-                self.promises.recalled_us = ended_us;
-            }
-            self.answer_kept(shape, &reply, &outcome).await?;
-            return Ok(true);
+/// Before a text or an EXECUTE is run: answers it if it can be, or has its reply kept. True when it
+/// was answered.
+pub(crate) async fn answer_by_row(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    session.run.point = None;
+    client_level::heed_client(
+        &session.core,
+        &mut session.connections,
+        &mut session.transaction,
+        &session.promises,
+        shape,
+    );
+    let snapshot = session.core.shared.published.load_full();
+    let Some(group) = session.connections.group(&snapshot) else {
+        return Ok(false);
+    };
+    let Some(asked) = point_of(&session.context(), &session.run, shape, job, group) else {
+        return Ok(false);
+    };
+    if may_recall(
+        &session.core,
+        &session.connections,
+        &session.promises,
+        shape,
+        group,
+        &asked.space,
+    ) && let Some((reply, outcome)) = session.core.cache.vouched(&asked.kept_as)
+    {
+        if let Some(primary) = group.primary() {
+            let (server, ended_us) = (primary.id, session.core.now_us());
+            session.connections.current.seen.last_read = Some(LastRead { server, ended_us });
+            session.promises.recalled_us = ended_us;
         }
-        count(&self.core.counters.cache_misses);
-        if let Some(lease) = asked.space.begin() {
-            self.run.recording = Some(Vec::new());
-            self.run.point = Some(Box::new(Point {
-                space: asked.space,
-                key: asked.key,
-                form: asked.form,
-                lease,
-                kept_as: asked.kept_as,
-                binary: matches!(job, Job::Execute(_)),
-            }));
-        }
-        Ok(false)
+        recall::answer_kept(session, shape, &reply, &outcome).await?;
+        return Ok(true);
     }
+    count(&session.core.counters.cache_misses);
+    if let Some(lease) = asked.space.begin() {
+        session.run.recording = Some(Vec::new());
+        session.run.point = Some(Box::new(Point {
+            space: asked.space,
+            key: asked.key,
+            form: asked.form,
+            lease,
+            kept_as: asked.kept_as,
+            binary: matches!(job, Job::Execute(_)),
+        }));
+    }
+    Ok(false)
 }
 
 /// The space and the key of a point SELECT.
