@@ -26,6 +26,7 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
 use crate::connections::parked::{Parked, reclaim};
 use crate::connections::pin::Pins;
+use crate::consistency::client_level;
 use crate::consistency::promises::keeping;
 use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
@@ -289,7 +290,8 @@ impl Session {
         self.user.identity.account_place = Some(account_place);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
         keeping::renew_promises(&self.core, &self.user, &mut self.promises);
-        self.transaction.writes = self.core.writes_of(&self.user.identity, self.user.peer.ip());
+        self.transaction.writes =
+            client_level::writes_of(&self.core, &self.user.identity, self.user.peer.ip());
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).

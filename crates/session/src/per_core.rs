@@ -32,8 +32,10 @@ use sqltext::Scan;
 use statistics::{Digests, Measured};
 
 use crate::Operator;
+use crate::client::stall::watch;
 use crate::client::transport::Transport;
 use crate::connections::hold::Waiting;
+use crate::connections::parked::reclaim;
 use crate::consistency::acks;
 use crate::consistency::required_waits::RequiredWaits;
 use crate::consistency::write_tags::WriteTags;
@@ -129,15 +131,42 @@ pub struct Core {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub dealer: Dealer<Message>,
-    /// This core's copy of what is in force, and its version.
-    settings: Cell<Settings>,
-    version: Cell<u32>,
+    in_force: SettingsNow,
     pub counters: Arc<Counters>,
     pub pools: Rc<Pools>,
     /// The names of its server connections in their logs.
     pub(crate) write_tags: WriteTags,
-    pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
+    pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
+    /// The names of statements' shapes, and what was counted of each.
+    pub digests: Digests,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    pub(crate) now_s: Cell<u64>,
+    pub(crate) stage: Cell<Drain>,
+    /// A session has ended whose connections may not outlive it.
+    pub(crate) closing: Cell<bool>,
+    /// What another door keeps here.
+    guest: OnceCell<Rc<dyn Any>>,
+    /// Clients of other doors.
+    pub(crate) door_clients: DoorClients,
+    /// What it keeps of statements, whoever sent them.
+    pub(crate) statements: StatementsKnown,
+    /// Who waits on it.
+    pub(crate) waits: Waits,
+}
+
+/// The settings that a core goes by.
+struct SettingsNow {
+    /// This core's copy of what is in force, and its version.
+    settings: Cell<Settings>,
+    version: Cell<u32>,
+    /// The accounts by which the pools were last reviewed.
+    reviewed: RefCell<Arc<Accounts>>,
+}
+
+/// What a core keeps of statements, whoever sent them.
+pub(crate) struct StatementsKnown {
+    pub(crate) scan: RefCell<Scan>,
     pub(crate) cache: Cache,
     /// Where statements on sharded tables go.
     pub(crate) plans: Plans,
@@ -149,6 +178,30 @@ pub struct Core {
     pub(crate) mirrors: Mirrors,
     /// What rules' hooks have decided.
     pub(crate) decisions: Decisions,
+    /// Shapes of statements that looked like reads and were refused by a replica.
+    pub(crate) writers: RefCell<FxHashSet<u128>>,
+    texts: RefCell<Texts>,
+}
+
+impl StatementsKnown {
+    fn new() -> StatementsKnown {
+        StatementsKnown {
+            scan: RefCell::new(Scan::new()),
+            cache: Cache::default(),
+            plans: Plans::default(),
+            ids: Blocks::default(),
+            beginnings: RefCell::default(),
+            mirrors: Mirrors::default(),
+            decisions: Decisions::default(),
+            writers: RefCell::default(),
+            texts: RefCell::default(),
+        }
+    }
+}
+
+/// Who waits on a core, and for what.
+#[derive(Default)]
+pub(crate) struct Waits {
     /// Who has put a connection aside.
     pub(crate) line: Line,
     /// Commits whose OK waits for a replica.
@@ -157,23 +210,6 @@ pub struct Core {
     pub(crate) required_waits: RequiredWaits,
     /// Who waits for a primary.
     pub(crate) waiting: Waiting,
-    pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
-    /// Shapes of statements that looked like reads and were refused by a replica.
-    pub(crate) writers: RefCell<FxHashSet<u128>>,
-    /// The names of statements' shapes, and what was counted of each.
-    pub digests: Digests,
-    texts: RefCell<Texts>,
-    buffers: RefCell<Vec<Vec<u8>>>,
-    pub(crate) now_s: Cell<u64>,
-    pub(crate) stage: Cell<Drain>,
-    /// The accounts by which the pools were last reviewed.
-    reviewed: RefCell<Arc<Accounts>>,
-    /// A session has ended whose connections may not outlive it.
-    pub(crate) closing: Cell<bool>,
-    /// What another door keeps here.
-    guest: OnceCell<Rc<dyn Any>>,
-    /// Clients of other doors.
-    pub(crate) door_clients: DoorClients,
 }
 
 /// Buffers kept for the next statements; more are freed.
@@ -211,36 +247,27 @@ impl Core {
             me: me.clone(),
             index,
             dealer,
-            settings: Cell::new(settings),
-            version: Cell::new(version),
+            in_force: SettingsNow {
+                settings: Cell::new(settings),
+                version: Cell::new(version),
+                reviewed: RefCell::default(),
+            },
             counters: shared.counters[index].clone(),
             pools: Pools::new(
                 settings.pool.share(index, shared.counters.len()),
                 shared.transport.servers.clone(),
                 shared.defaults.clone(),
             ),
-            line: Line::default(),
-            acks: acks::Held::default(),
-            required_waits: RequiredWaits::default(),
-            waiting: Waiting::default(),
             shared,
             write_tags: WriteTags::new(),
-            scan: RefCell::new(Scan::new()),
+            statements: StatementsKnown::new(),
+            waits: Waits::default(),
             balance: RefCell::new(balance),
-            cache: Cache::default(),
-            plans: Plans::default(),
-            ids: Blocks::default(),
-            beginnings: RefCell::default(),
-            mirrors: Mirrors::default(),
-            decisions: Decisions::default(),
             handles: RefCell::default(),
-            writers: RefCell::default(),
             digests,
-            texts: RefCell::default(),
             buffers: RefCell::default(),
             now_s: Cell::new(0),
             stage: Cell::new(Drain::Not),
-            reviewed: RefCell::default(),
             closing: Cell::new(false),
             guest: OnceCell::new(),
             door_clients: DoorClients::default(),
@@ -248,7 +275,7 @@ impl Core {
         let weak = Rc::downgrade(&core);
         core.pools.when_dry(move |server| {
             if let Some(core) = weak.upgrade() {
-                core.reclaim(server);
+                reclaim::reclaim(&core, server);
             }
         });
         core
@@ -275,7 +302,7 @@ impl Core {
     /// needed.
     #[inline]
     pub fn settings(&self) -> Settings {
-        self.settings.get()
+        self.in_force.settings.get()
     }
 
     /// Looks whether an operator changed what is in force, and gives its version: where a command,
@@ -283,7 +310,7 @@ impl Core {
     #[inline]
     pub fn heed_settings(&self) -> u32 {
         let version = self.shared.live.version();
-        if version != self.version.get() {
+        if version != self.in_force.version.get() {
             self.configure(version);
         }
         version
@@ -293,8 +320,8 @@ impl Core {
     #[cold]
     fn configure(&self, version: u32) {
         let in_force = self.shared.live.load();
-        self.version.set(version);
-        self.settings.set(in_force.settings);
+        self.in_force.version.set(version);
+        self.in_force.settings.set(in_force.settings);
         let cores = self.shared.counters.len();
         self.pools.set_limits(in_force.settings.pool.share(self.index, cores));
         self.digests.obey(in_force.counting, cores);
@@ -310,7 +337,7 @@ impl Core {
 
     /// A prepared statement's text, shared with all who prepare the same.
     pub(crate) fn text(&self, bytes: &[u8]) -> Rc<Text> {
-        self.texts.borrow_mut().share(bytes)
+        self.statements.texts.borrow_mut().share(bytes)
     }
 
     /// An empty buffer of [`BUFFER_BYTES`] for one statement's replies.
@@ -331,20 +358,20 @@ impl Core {
     /// serve only the sessions that have them, and passwords that are wrong now are overwritten.
     #[inline]
     pub(crate) fn heed(&self, accounts: &Arc<Accounts>) {
-        if !Arc::ptr_eq(&self.reviewed.borrow(), accounts) {
+        if !Arc::ptr_eq(&self.in_force.reviewed.borrow(), accounts) {
             self.review(accounts);
         }
     }
 
     #[cold]
     fn review(&self, accounts: &Arc<Accounts>) {
-        let before = self.reviewed.replace(accounts.clone());
+        let before = self.in_force.reviewed.replace(accounts.clone());
         if before.databases != accounts.databases {
             self.shared.defaults.database_changed();
         }
         self.shared.secrets.review(accounts);
         self.shared.locks.review(accounts);
-        self.cache.clear();
+        self.statements.cache.clear();
         let find =
             |entitlement: &Entitlement| accounts.exactly(&entitlement.user, &entitlement.host);
         // Who logs in by a name of the configuration's is looked at as the account's clients are.
@@ -384,7 +411,7 @@ impl Core {
 
     /// Remembers that statements of this shape write.
     pub(crate) fn learn_writer(&self, shape: u128) {
-        let mut writers = self.writers.borrow_mut();
+        let mut writers = self.statements.writers.borrow_mut();
         if writers.len() >= WRITERS_MAX {
             writers.clear();
         }
@@ -416,14 +443,14 @@ impl Core {
                 handle.killed.set(true);
                 handle.end_receive();
             }
-            self.end_stalled(handle);
-            self.tick_parked(handle, now_s);
+            watch::end_stalled(self, handle);
+            reclaim::tick_parked(self, handle, now_s);
         }
         if self.is_draining() {
             self.end_quiet();
         }
-        self.end_abandoned();
-        self.tidy_line();
+        watch::end_abandoned(self);
+        reclaim::tidy_line(self);
         self.publish_gauges();
     }
 
@@ -465,7 +492,7 @@ impl Core {
             Drain::Asks => Drain::Hurries,
             Drain::Hurries | Drain::Closes => Drain::Closes,
         });
-        self.waiting.interrupt_all();
+        self.waits.waiting.interrupt_all();
         self.end_quiet();
     }
 

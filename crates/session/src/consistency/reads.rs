@@ -125,7 +125,7 @@ pub(crate) fn want_positions(snapshot: &Snapshot, need: &Need<'_>, plan: &Plan) 
 
 pub(crate) fn is_known_writer(core: &Core, shape: &Shape) -> bool {
     shape.class == Class::Read && {
-        let writers = core.writers.borrow();
+        let writers = core.statements.writers.borrow();
         !writers.is_empty() && writers.contains(&shape.hash)
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn begin_across(
 }
 
 /// Begins the branches of these groups at the same time. A group where that fails, or that may not
-/// come in, is left to [`Session::admit`], which tells the client. False: the client has been answered.
+/// come in, is left to [`admit::admit`], which tells the client. False: the client has been answered.
 async fn enlist_together(
     session: &mut Session,
     groups: &[Arc<Group>],

@@ -144,7 +144,7 @@ async fn open_in_time(
 }
 
 /// Where the operator wants it, a SELECT over several groups outside transactions gets a snapshot of
-/// its own. True: one is open, and [`Session::end_read`] ends it. `None`: the client has been
+/// its own. True: one is open, and [`end_read`] ends it. `None`: the client has been
 /// answered.
 pub(crate) async fn begin_read(
     session: &mut Session,
@@ -189,7 +189,7 @@ pub(crate) async fn begin_read(
     }
 }
 
-/// Ends what [`Session::begin_read`] began.
+/// Ends what [`begin_read`] began.
 pub(crate) async fn end_read(session: &mut Session) {
     let _ = end::finish(session, true).await;
 }

@@ -1,8 +1,6 @@
-//! Rules in force: what an operator wants done with a statement, done around its run.
+//! Rules in force: what an operator wants done with a statement.
 //!
-//! The decision is `routing::rules`'s; here it is asked for and carried out. In a transaction or a
-//! pin nothing moves, whatever a rule says of servers and levels; to refuse, to wait and to limit
-//! holds there too.
+//! The decision is `routing::rules`'s; here it is asked for. [`crate::query::by_rules`] carries it out.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -187,29 +185,27 @@ pub(crate) fn foresee(
     Some((rules.names(&decision), decision.actions.to_string()))
 }
 
-impl Core {
-    /// What new sessions of this user are promised.
-    pub(crate) fn consistency_of(&self, user: &[u8], client: IpAddr) -> Consistency {
-        let mut defaults = self.settings().consistency;
-        let rules = self.shared.rules.load();
-        if let Some(own) = rules.defaults(user, client) {
-            defaults.level = own.level.unwrap_or(defaults.level);
-            defaults.max_lag_ms = own.max_lag_ms.unwrap_or(defaults.max_lag_ms);
-            defaults.monotonic = own.monotonic.unwrap_or(defaults.monotonic);
-        }
-        defaults
+/// What new sessions of this user are promised.
+pub(crate) fn consistency_of(core: &Core, user: &[u8], client: IpAddr) -> Consistency {
+    let mut defaults = core.settings().consistency;
+    let rules = core.shared.rules.load();
+    if let Some(own) = rules.defaults(user, client) {
+        defaults.level = own.level.unwrap_or(defaults.level);
+        defaults.max_lag_ms = own.max_lag_ms.unwrap_or(defaults.max_lag_ms);
+        defaults.monotonic = own.monotonic.unwrap_or(defaults.monotonic);
     }
+    defaults
+}
 
-    /// What the transactions of this user over several groups are, where it is not the farm's default.
-    pub(crate) fn atomic_of(&self, user: &[u8], client: IpAddr) -> Option<Atomic> {
-        let rules = self.shared.rules.load();
-        rules.defaults(user, client).and_then(|own| own.atomic)
-    }
+/// What the transactions of this user over several groups are, where it is not the farm's default.
+pub(crate) fn atomic_of(core: &Core, user: &[u8], client: IpAddr) -> Option<Atomic> {
+    let rules = core.shared.rules.load();
+    rules.defaults(user, client).and_then(|own| own.atomic)
+}
 
-    /// Whether the writes of this user are marked.
-    pub(crate) fn marks_of(&self, user: &[u8], client: IpAddr) -> bool {
-        let rules = self.shared.rules.load();
-        let own = rules.defaults(user, client).and_then(|own| own.marks);
-        own.unwrap_or(self.settings().marks)
-    }
+/// Whether the writes of this user are marked.
+pub(crate) fn marks_of(core: &Core, user: &[u8], client: IpAddr) -> bool {
+    let rules = core.shared.rules.load();
+    let own = rules.defaults(user, client).and_then(|own| own.marks);
+    own.unwrap_or(core.settings().marks)
 }

@@ -36,7 +36,7 @@ use crate::transaction::replay;
 use crate::transaction::{loss, settle};
 use crate::variables::diagnostics::answers;
 
-/// Runs a command that only a server of the current seat can answer.
+/// Runs a command that only a server of the current group can answer.
 async fn run_on_servers(session: &mut Session, shape: Shape, job: Job) -> Result<Ran, End> {
     let mut run = reads::new_run(
         &session.core,
@@ -238,7 +238,7 @@ fn correct(core: &Core, handle: &Handle, client: &mut Client, run: &mut Run, lea
     (run.shape.class, run.shape.writes) = (Class::Other, true);
 }
 
-/// The same on the current seat.
+/// Runs a command on the current group: a cache answers it, or a server does.
 pub(crate) async fn run_here(session: &mut Session, shape: Shape, job: Job) -> Result<Ran, End> {
     session.run.recording = None;
     let asks = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));

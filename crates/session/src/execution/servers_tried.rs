@@ -1,4 +1,5 @@
-//! Which servers are worth a try for a statement, and when another one may help.
+//! Which servers are worth a try for a statement, how a connection of one is come by, and when another server
+//! may help.
 
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::parked::{Parked, reclaim};

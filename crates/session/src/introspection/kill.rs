@@ -23,6 +23,7 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
 use crate::execution::exec::{Job, Shape, text_shape};
+use crate::introspection::peers::ask::kill_elsewhere;
 use crate::introspection::registry::Entry;
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
@@ -31,6 +32,7 @@ use crate::per_core::message::{How, Message};
 use crate::prepared::statements::PreparedStatements;
 use crate::query::by_rules;
 use crate::scratch::SCRATCH;
+use crate::scratch::state::scratch_pass;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -436,7 +438,7 @@ async fn try_kill_elsewhere(
         only,
         spares_system: spares_system(core, user, variables, connections).await,
     };
-    match core.kill_elsewhere(kill).await {
+    match kill_elsewhere(core, kill).await {
         Ok(Killed::Sessions(0)) => (none, 0),
         Ok(Killed::Sessions(ended)) => (Verdict::Sent, ended),
         Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
@@ -515,9 +517,9 @@ impl Core {
             // As on the servers: the client finds its connection closed, whatever it waits for.
             handle.killed.set(true);
             handle.end();
-            self.acks.interrupt(handle.id);
+            self.waits.acks.interrupt(handle.id);
         }
-        self.waiting.interrupt(handle.waiting.get());
+        self.waits.waiting.interrupt(handle.waiting.get());
         // What a killed session has sent ahead must not run either.
         let all = !how.query && handle.in_pipeline.get();
         let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
@@ -541,7 +543,7 @@ impl Core {
         let mut pass = handle.pass.borrow().clone();
         let target = match self.shared.scratch.server() {
             Some(scratch) if server == SCRATCH => {
-                pass = self.scratch_pass(&scratch, &pass);
+                pass = scratch_pass(self, &scratch, &pass);
                 Some(scratch.target())
             }
             _ => target(&self.snapshot(), server, false),

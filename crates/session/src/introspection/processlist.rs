@@ -19,6 +19,7 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::{nowhere, target};
 use crate::execution::exec::{Job, Shape};
+use crate::introspection::peers::ask::sessions_elsewhere;
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::{Door, SessionView};
 use crate::introspection::views;
@@ -114,7 +115,7 @@ pub(crate) async fn seen(
 ) -> Seen {
     let mut views = views::all_views(core).await;
     let mut silent = Vec::new();
-    for elsewhere in core.sessions_elsewhere().await {
+    for elsewhere in sessions_elsewhere(core).await {
         let (id, router) = (elsewhere.id, elsewhere.router);
         match elsewhere.sessions {
             Ok(sessions) => views.extend(sessions),

@@ -67,7 +67,7 @@ pub(crate) enum Where {
     Load(Box<LoadPlan>),
     /// The same text on several groups, outside transactions; their rows are the answer.
     Upkeep(Vec<Part>),
-    /// Something must be asked or allocated first: see [`Session::place_later`].
+    /// Something must be asked or allocated first: see [`later::place_later`].
     Later(Box<Spot>),
     /// A text of several statements, which run one after the other, each where its tables are.
     Several,
@@ -249,7 +249,7 @@ fn spot_of_text(
     text: &[u8],
     sharding: &Sharding,
 ) -> Spot {
-    let scan = core.scan.borrow();
+    let scan = core.statements.scan.borrow();
     let read;
     // CONNECTION_ID() was replaced in the text behind the scan.
     let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
@@ -442,12 +442,12 @@ fn plan(
     sharding: &Sharding,
 ) -> Option<std::rc::Rc<Plan>> {
     let database = variables.state.database().unwrap_or_default();
-    let key = core.plans.key(shape.hash, shape.folds, database, &variables.mode);
-    if let Some(plan) = core.plans.get(&key, sharding) {
+    let key = core.statements.plans.key(shape.hash, shape.folds, database, &variables.mode);
+    if let Some(plan) = core.statements.plans.get(&key, sharding) {
         return Some(plan);
     }
     let plan = variables.make_plan(text, shape, snapshot, sharding)?;
-    Some(core.plans.put(key, plan))
+    Some(core.statements.plans.put(key, plan))
 }
 
 /// What tables' names tell of a statement's place.

@@ -8,7 +8,6 @@ use crate::execution::exec::{Job, Ran, Shape};
 use crate::execution::servers;
 use crate::place::run;
 use crate::session::Session;
-use crate::variables;
 use crate::variables::diagnostics::answers::{chosen, say_diagnostics, say_gone};
 use crate::variables::diagnostics::only_asks;
 use crate::variables::user_variables;
@@ -24,7 +23,7 @@ pub(crate) async fn answer_here(session: &mut Session, shape: Shape, job: Job) -
 /// Runs a statement that asks for diagnostics whose connection is gone.
 async fn recall(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {
     session.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-    let text = variables::user_variables::text(&session.client.request, &session.prepared, job);
+    let text = user_variables::text(&session.client.request, &session.prepared, job);
     let warnings = session.variables.diagnostics.rows.as_deref();
     if let (Some(show), Some(all)) =
         (sqltext::show_diagnostics(text, &session.variables.mode), warnings)
@@ -80,7 +79,7 @@ async fn run_recalled(
         &session.core,
         &session.variables,
         &mut shape,
-        variables::user_variables::text(&session.client.request, &session.prepared, job),
+        user_variables::text(&session.client.request, &session.prepared, job),
     );
     let done = match job {
         Job::Frame(_) if !session.client.request.is_split() => {

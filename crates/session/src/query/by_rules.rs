@@ -18,8 +18,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::measure;
 use crate::execution::rules::{decision, rewrite_query};
 use crate::place::run;
-use crate::session;
-use crate::session::Session;
+use crate::session::{self, Session};
 
 /// Runs the client's command to its answer, as the rules in force want it.
 pub(crate) async fn run_command(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {

@@ -35,7 +35,7 @@ use crate::execution::statement_run::clock;
 use crate::per_core::Core;
 use crate::prepared::bound;
 use crate::scatter::{self, gathered, reduce, rows, sift, stop};
-use crate::scatter::{parts, scratch_lease};
+use crate::scatter::{parts, pour, scratch_lease};
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
@@ -240,7 +240,7 @@ async fn fill(
     let mut feeds = parts::start_parts(session, scatter, &mut taken, run, false);
     let is_unique = filling.loader.part.loose.is_some();
     let connection = scratch_lease.lease.connection_mut();
-    let stop = session.core.pour(&mut feeds, &mut filling, connection, fetched).await;
+    let stop = pour::pour(&session.core, &mut feeds, &mut filling, connection, fetched).await;
     leave(&session.core, &mut filling, scratch_lease).await;
     stop::end_feeds(&session.core, &session.handle, &mut feeds, stop.is_err()).await;
     clock::end_attempt(&session.handle, &mut session.run);

@@ -19,6 +19,7 @@ use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::scratch::ScratchServer;
 use crate::scratch::state;
+use crate::scratch::state::scratch_pass;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -92,7 +93,7 @@ async fn own_scratch_lease(
     scratch: &Scratch,
     run: &Run,
 ) -> Result<ScratchLease, PoolError> {
-    let pass = session.core.scratch_pass(server, &session.user.identity.pass);
+    let pass = scratch_pass(&session.core, server, &session.user.identity.pass);
     let target = server.target();
     let key = session.core.pools.key(target.server, false, &pass);
     let state = state::scratch_state(&session.core, &session.user, &mut session.variables).await?;

@@ -29,6 +29,9 @@ use crate::client::sink::ReplySink;
 use crate::client::{Client, ReadError};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
+use crate::connections::renew;
+use crate::consistency::client_level;
+use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::dist_txn::end;
 use crate::execution::statement_run::StatementRun;
@@ -113,7 +116,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         Box::pin(end::leave_dist_txn(&mut session)).await;
     }
     for held in session.connections.take_all_held() {
-        core.renew(&session.handle, held);
+        renew::start_renewal(&core, &session.handle, held);
     }
     drop(session);
     // Its pass is gone, and with it the reason for some connections.
@@ -194,11 +197,11 @@ impl Session {
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;
-        let promises = core.promises_of(user, peer.ip());
+        let promises = keeping::promises_of(&core, user, peer.ip());
         let defaults = core.shared.defaults.globals();
         let prepared = PreparedBytes::new(client.reservation.budget());
         Session {
-            transaction: Transaction::new(core.writes_of(&identity, peer.ip())),
+            transaction: Transaction::new(client_level::writes_of(&core, &identity, peer.ip())),
             promises,
             variables: SessionVariables::new(state, mode, defaults),
             core,

@@ -24,13 +24,11 @@ pub(crate) fn opens_views(shape: &Shape) -> bool {
     matches!(shape.verb, Verb::Begin { snapshot: true, .. })
 }
 
-impl Core {
-    /// How many sessions work by a picture of the tables from before this epoch.
-    pub fn units_of_work_before(&self, epoch: u64) -> usize {
-        let handles = self.handles.borrow();
-        let before = |entered: u64| entered != 0 && entered < epoch;
-        handles.values().filter(|it| before(it.entered.get())).count()
-    }
+/// How many sessions work by a picture of the tables from before this epoch.
+pub fn units_of_work_before(core: &Core, epoch: u64) -> usize {
+    let handles = core.handles.borrow();
+    let before = |entered: u64| entered != 0 && entered < epoch;
+    handles.values().filter(|it| before(it.entered.get())).count()
 }
 
 /// Called between two commands: where no transaction and no LOCK TABLES is open, the next one is

@@ -23,6 +23,7 @@ use crate::consistency::tokens::token;
 use crate::dist_txn::terms::of_session;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::Shape;
+use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::session::{self, Session};
@@ -234,7 +235,7 @@ pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Pr
     let version = core.heed_settings();
     let defaults = keeping::default_promises(core, user);
     let name = user.name();
-    let marks = core.marks_of(name, user.peer.ip());
+    let marks = rules::marks_of(core, name, user.peer.ip());
     let promises = &mut *promises;
     promises.version = version;
     promises.tags_on = marks;

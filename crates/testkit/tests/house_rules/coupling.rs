@@ -28,12 +28,9 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "machines::Change", 24),
     ("fields", "machines::Failover", 21),
     ("fields", "machines::Policy", 23),
-    ("fields", "session::Core", 32),
     ("fields", "session::Handle", 29),
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
-    ("methods", "session::Core", 89),
-    ("files", "session::Core", 22),
     ("files in a circle", "planner", 19),
 ];
 

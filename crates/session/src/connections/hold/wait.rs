@@ -17,6 +17,7 @@ use crate::connections::hold::{
 };
 use crate::connections::home::{HOME, group_of};
 use crate::connections::target::target;
+use crate::consistency::acks::wait::follow_acks;
 use crate::counters::{Counters, count};
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
@@ -35,7 +36,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.core.waiting.waiters.borrow_mut().remove(&self.ticket);
+        self.core.waits.waiting.waiters.borrow_mut().remove(&self.ticket);
         self.core.counters.statements_held_now.fetch_sub(1, Relaxed);
         if let Some(handle) = self.handle {
             handle.waiting.set(0);
@@ -56,8 +57,8 @@ impl Core {
         for server in servers {
             self.pools.cut(server.id, server.term);
         }
-        self.waiting.look(snapshot);
-        self.follow_acks(snapshot);
+        self.waits.waiting.look(snapshot);
+        follow_acks(self, snapshot);
     }
 
     /// Waits until a statement is worth another try, for at most `left_us`.
@@ -82,7 +83,7 @@ impl Core {
             }
             Cause::NoServer => left_us,
         };
-        let waiting = &self.waiting;
+        let waiting = &self.waits.waiting;
         let (tell, told) = oneshot::channel();
         let ticket = waiting.last_ticket.get() + 1;
         waiting.last_ticket.set(ticket);
@@ -119,15 +120,15 @@ impl Core {
         let Some(core) = self.me.upgrade() else {
             return;
         };
-        if core.waiting.looks.replace(true) {
+        if core.waits.waiting.looks.replace(true) {
             return;
         }
         reactor::spawn(async move {
-            while core.waiting.is_used() {
+            while core.waits.waiting.is_used() {
                 reactor::sleep(LOOK_EVERY).await;
                 core.turned();
             }
-            core.waiting.looks.set(false);
+            core.waits.waiting.looks.set(false);
         })
         .detach();
     }

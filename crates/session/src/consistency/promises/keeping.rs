@@ -15,6 +15,7 @@ use crate::consistency::client_level;
 use crate::consistency::defaults::{Consistency, bound_us};
 use crate::consistency::promises::{ASK_EVERY_US, Promises, executed};
 use crate::execution::exec::Shape;
+use crate::execution::rules;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
@@ -174,7 +175,7 @@ pub(crate) fn note_committed(
     promises.wrote = true;
 }
 
-/// True when [`Session::prove_writes`] may let a replica serve this statement.
+/// True when [`prove_writes`] may let a replica serve this statement.
 pub(crate) fn may_prove(
     connections: &GroupConnections,
     promises: &Promises,
@@ -262,25 +263,24 @@ pub(crate) async fn ask_position(
 /// What the session began with.
 pub(crate) fn default_promises(core: &Core, user: &SessionUser) -> Consistency {
     let name = user.name();
-    core.consistency_of(name, user.peer.ip())
+    rules::consistency_of(core, name, user.peer.ip())
 }
 
 /// The session starts anew with the defaults of its account. What it has written and seen, its
 /// reads must have as before.
 pub(crate) fn renew_promises(core: &Core, user: &SessionUser, promises: &mut Promises) {
     let name = user.name();
-    let mut renewed = core.promises_of(name, user.peer.ip());
+    let mut renewed = promises_of(core, name, user.peer.ip());
     renewed.wrote = promises.wrote;
     *promises = renewed;
 }
 
-impl Core {
-    /// What a new session of this user is promised.
-    pub(crate) fn promises_of(&self, user: &[u8], address: IpAddr) -> Promises {
-        let version = self.heed_settings();
-        let (tags_on, wait_ms) = (self.marks_of(user, address), self.settings().failover_wait_ms);
-        let mut promises = Promises::new(&self.consistency_of(user, address), tags_on, wait_ms);
-        promises.version = version;
-        promises
-    }
+/// What a new session of this user is promised.
+pub(crate) fn promises_of(core: &Core, user: &[u8], address: IpAddr) -> Promises {
+    let version = core.heed_settings();
+    let (tags_on, wait_ms) =
+        (rules::marks_of(core, user, address), core.settings().failover_wait_ms);
+    let mut promises = Promises::new(&rules::consistency_of(core, user, address), tags_on, wait_ms);
+    promises.version = version;
+    promises
 }

@@ -22,7 +22,7 @@ use crate::session::Session;
 pub(crate) async fn answer_from_cache(session: &mut Session, shape: &Shape) -> Result<bool, End> {
     let ttl_s = cache_ttl_s(&session.connections, &session.promises, shape);
     let (ttl_us, now_us) = (u64::from(ttl_s) * 1_000_000, session.core.now_us());
-    let found = session.core.cache.get(
+    let found = session.core.statements.cache.get(
         &cache_key(&session.core, &session.user, &session.client, &session.variables),
         ttl_us,
         now_us,
@@ -80,7 +80,7 @@ pub(crate) fn keep_reply(session: &mut Session, outcome: &Outcome, server: Serve
     }
     let key = cache_key(&session.core, &session.user, &session.client, &session.variables);
     let entry = entry_of(&key, &reply, outcome, complete_us);
-    session.core.cache.put(key, entry, bytes_max);
+    session.core.statements.cache.put(key, entry, bytes_max);
 }
 
 impl StatementRun {

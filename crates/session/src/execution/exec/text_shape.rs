@@ -65,7 +65,7 @@ pub(crate) fn query_shape(core: &Core, request: &Request, variables: &SessionVar
 impl Core {
     /// What the tokenizer says of a text.
     pub(crate) fn shape(&self, text: &[u8], mode: &sqltext::Mode) -> Shape {
-        let mut scan = self.scan.borrow_mut();
+        let mut scan = self.statements.scan.borrow_mut();
         scan.read(text, mode);
         let asked = match scan.hint.is_empty() {
             true => Ok(Asked::default()),

@@ -34,7 +34,7 @@ impl StatementContext<'_> {
             database: self.variables.state.database().map(Into::into),
             in_transaction: self.variables.status.contains(Status::IN_TRANS),
         };
-        let decisions = &self.core.decisions;
+        let decisions = &self.core.statements.decisions;
         if hook.cache_ms > 0
             && let Some(verdict) = decisions.find(rules, &asked, hook)
         {

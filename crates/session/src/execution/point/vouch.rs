@@ -56,7 +56,7 @@ pub(crate) async fn answer_by_row(
         shape,
         group,
         &asked.space,
-    ) && let Some((reply, outcome)) = session.core.cache.vouched(&asked.kept_as)
+    ) && let Some((reply, outcome)) = session.core.statements.cache.vouched(&asked.kept_as)
     {
         if let Some(primary) = group.primary() {
             let (server, ended_us) = (primary.id, session.core.now_us());
@@ -247,5 +247,5 @@ pub(crate) fn keep_point(
     };
     let bytes_max = core.settings().cache_bytes_max / core.shared.counters.len();
     entry.vouched = Some(vouched);
-    core.cache.put_vouched(point.kept_as, entry, bytes_max);
+    core.statements.cache.put_vouched(point.kept_as, entry, bytes_max);
 }

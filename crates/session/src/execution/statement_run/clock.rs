@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sqltext::Class;
 
+use crate::client::stall::watch;
 use crate::execution::exec::Shape;
 use crate::execution::profile::Step;
 use crate::execution::statement_run::StatementRun;
@@ -53,7 +54,7 @@ pub(crate) fn start_own_clock(
         reactor::spawn(async move {
             reactor::sleep(Duration::from_millis(timeout_ms)).await;
             if handle.running.get().is_some() {
-                core.end_late(handle.id);
+                watch::end_late(&core, handle.id);
             }
         })
     });
