@@ -341,9 +341,11 @@ async fn run_core(
             }
             Message::Visit(visit) => visit.pay(core.clone()),
             Message::Kill { id, how } => core.kill(id, how),
-            Message::List(lister) => lister.tell(core.views()),
+            Message::List(lister) => lister.tell(session::views(&core)),
             Message::Turned => core.turned(),
-            Message::UnitsOfWork(epoch, tell) => drop(tell.send(core.units_of_work_before(epoch))),
+            Message::UnitsOfWork(epoch, tell) => {
+                drop(tell.send(session::units_of_work_before(&core, epoch)))
+            }
             // Who asked may have stopped waiting.
             Message::Answer(tell) => drop(tell.send(())),
             Message::Drain => core.drain(),
@@ -369,13 +371,13 @@ async fn tick(core: Rc<Core>) {
 /// so often that a new one holds soon.
 async fn end_late_statements(core: Rc<Core>) {
     loop {
-        let Some(limit) = core.statement_limit() else {
+        let Some(limit) = session::statement_limit(&core) else {
             reactor::sleep(Duration::from_secs(1)).await;
             continue;
         };
         let interval = (limit / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         reactor::sleep(interval).await;
-        reactor::contain(|| core.end_late_statements(limit));
+        reactor::contain(|| session::end_late_statements(&core, limit));
     }
 }
 

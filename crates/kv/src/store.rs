@@ -120,7 +120,7 @@ impl Store {
             anywhere: Line::new(Arc::from("")),
             written: RefCell::default(),
             writings: Cell::new(0),
-            writes: core.own_writes(own),
+            writes: session::own_writes(core, own),
             last_cas: Cell::new(0),
             item_bytes: Cell::new(0),
             flushes: Cell::new(0),

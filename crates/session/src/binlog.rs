@@ -24,15 +24,16 @@ use crate::client::sink::ReplySink;
 use crate::client::stall::{Progress, Wait};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
-use crate::execution::relayed::make_room;
-use crate::execution::without;
+use crate::execution::pipe::make_room;
+use crate::execution::{route, servers_tried, without};
 use crate::per_core::Core;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
+use crate::query::by_rules;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
 
@@ -66,134 +67,132 @@ struct Stream<'a> {
     sequence: Cell<Option<u8>>,
 }
 
-impl Session {
-    /// COM_REGISTER_SLAVE.
-    pub(crate) async fn register_replica(&mut self) -> Result<(), End> {
-        if !self.hold_for_replication().await? {
-            return Ok(());
-        }
-        let job = Job::Frame(Expect::Single);
-        self.run_command(Shape::command(), job).await
+/// COM_REGISTER_SLAVE.
+pub(crate) async fn register_replica(session: &mut Session) -> Result<(), End> {
+    if !hold_for_replication(session).await? {
+        return Ok(());
     }
+    let job = Job::Frame(Expect::Single);
+    by_rules::run_command(session, Shape::command(), job).await
+}
 
-    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
-    pub(crate) async fn read_binlog(&mut self) -> Result<(), End> {
-        if !self.hold_for_replication().await? {
-            return Ok(());
-        }
-        let Some(mut held) = self.connections.current.held.take() else {
-            return Ok(());
-        };
-        count(&self.core.counters.statements);
-        let connection = held.lease.connection_mut();
-        self.handle.running.set(Some((connection.server, connection.thread_id)));
-        let mut moved = Ok(());
-        if user_variables::variables_differ(
-            &self.handle,
-            &self.variables,
+/// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
+pub(crate) async fn read_binlog(session: &mut Session) -> Result<(), End> {
+    if !hold_for_replication(session).await? {
+        return Ok(());
+    }
+    let Some(mut held) = session.connections.current.held.take() else {
+        return Ok(());
+    };
+    count(&session.core.counters.statements);
+    let connection = held.lease.connection_mut();
+    session.handle.running.set(Some((connection.server, connection.thread_id)));
+    let mut moved = Ok(());
+    if user_variables::variables_differ(
+        &session.handle,
+        &session.variables,
+        connection,
+        &Shape::command(),
+    ) {
+        let job = Job::Frame(Expect::Single);
+        moved = variables::user_variables::move_variables(
+            &session.handle,
+            &session.client.request,
+            &mut session.variables,
+            &session.prepared,
             connection,
             &Shape::command(),
-        ) {
-            let job = Job::Frame(Expect::Single);
-            moved = variables::user_variables::move_variables(
-                &self.handle,
-                &self.client.request,
-                &mut self.variables,
-                &self.prepared,
-                connection,
-                &Shape::command(),
-                job,
-            )
-            .await;
-        }
-        let mut over = Over::ServerGone;
-        let mut sequence = Some(1);
-        if moved.is_ok() {
-            let (frame, range) = self.client.request.lend();
-            let (sent, frame) = connection.send(frame, range).await;
-            self.client.request.restore(frame);
-            let mut ahead = Vec::new();
-            self.client.request.take_rest(&mut ahead);
-            if sent.is_ok()
-                && let Some(client) = self.client.duplex()
-            {
-                self.handle.streams.set(true);
-                let progress = self.handle.progress.clone();
-                let stream = Stream {
-                    client,
-                    server: connection.duplex(),
-                    progress: &progress,
-                    ahead: RefCell::new(ahead),
-                    sequence: Cell::new(Some(1)),
-                };
-                over = stream.run(self.core.take_buffer()).await;
-                sequence = stream.sequence.get();
-                ahead = stream.ahead.into_inner();
-                self.handle.streams.set(false);
-            }
-            self.client.request.give_rest(&ahead);
-        }
-        self.handle.running.set(None);
-        end_of_stream(
-            (&self.core, &self.handle),
-            &mut self.client,
-            &mut self.variables,
-            &mut self.connections,
-            held,
-            over,
-            sequence,
+            job,
         )
-        .await
+        .await;
     }
-
-    /// Has the session keep a connection of the primary to itself, with its variables there. False
-    /// when the client has been told why there is none.
-    async fn hold_for_replication(&mut self) -> Result<bool, End> {
-        let shape = Shape::command();
-        let (mut lease, mut pins) = loop {
-            let (plan, target) = match self.route(&shape, None, &[]) {
-                Ok(route) => route,
-                Err(refusal) => {
-                    let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
-                    return told.map(|()| false);
-                }
+    let mut over = Over::ServerGone;
+    let mut sequence = Some(1);
+    if moved.is_ok() {
+        let (frame, range) = session.client.request.lend();
+        let (sent, frame) = connection.send(frame, range).await;
+        session.client.request.restore(frame);
+        let mut ahead = Vec::new();
+        session.client.request.take_rest(&mut ahead);
+        if sent.is_ok()
+            && let Some(client) = session.client.duplex()
+        {
+            session.handle.streams.set(true);
+            let progress = session.handle.progress.clone();
+            let stream = Stream {
+                client,
+                server: connection.duplex(),
+                progress: &progress,
+                ahead: RefCell::new(ahead),
+                sequence: Cell::new(Some(1)),
             };
-            match self.checkout(&plan, &target, &shape).await {
-                Ok(taken) => break taken,
-                Err(error)
-                    if without::does_without(
-                        &self.core,
-                        &self.handle,
-                        &self.user,
-                        &mut self.variables,
-                        &error,
-                    ) => {}
-                Err(error) => {
-                    let told = self.client.pool_error(&error, &target).await;
-                    return told.map(|()| false);
-                }
+            over = stream.run(session.core.take_buffer()).await;
+            sequence = stream.sequence.get();
+            ahead = stream.ahead.into_inner();
+            session.handle.streams.set(false);
+        }
+        session.client.request.give_rest(&ahead);
+    }
+    session.handle.running.set(None);
+    end_of_stream(
+        (&session.core, &session.handle),
+        &mut session.client,
+        &mut session.variables,
+        &mut session.connections,
+        held,
+        over,
+        sequence,
+    )
+    .await
+}
+
+/// Has the session keep a connection of the primary to itself, with its variables there. False
+/// when the client has been told why there is none.
+async fn hold_for_replication(session: &mut Session) -> Result<bool, End> {
+    let shape = Shape::command();
+    let (mut lease, mut pins) = loop {
+        let (plan, target) = match route::route(session, &shape, None, &[]) {
+            Ok(route) => route,
+            Err(refusal) => {
+                let told = session.client.error(&refusal.error, &[&refusal.detail]).await;
+                return told.map(|()| false);
             }
         };
-        if self.handle.killed.get() {
-            settle::give_back_after_error(
-                &self.core,
-                &self.handle,
-                &self.variables,
-                &mut self.connections,
-                lease,
-                pins,
-            );
-            return Err(session::last_word(&self.core, &mut self.client).await);
+        match servers_tried::checkout(session, &plan, &target, &shape).await {
+            Ok(taken) => break taken,
+            Err(error)
+                if without::does_without(
+                    &session.core,
+                    &session.handle,
+                    &session.user,
+                    &mut session.variables,
+                    &error,
+                ) => {}
+            Err(error) => {
+                let told = session.client.pool_error(&error, &target).await;
+                return told.map(|()| false);
+            }
         }
-        if !pins.contains(Pins::REPLICATION) {
-            count(&self.core.counters.pins_replication);
-        }
-        // No reset ends what the server knows of a replica.
-        lease.connection_mut().condemn();
-        pins |= Pins::REPLICATION;
-        self.connections.current.held = Some(Held { lease, pins });
-        Ok(true)
+    };
+    if session.handle.killed.get() {
+        reclaim::give_back_after_error(
+            &session.core,
+            &session.handle,
+            &session.variables,
+            &mut session.connections,
+            lease,
+            pins,
+        );
+        return Err(session::last_word(&session.core, &mut session.client).await);
     }
+    if !pins.contains(Pins::REPLICATION) {
+        count(&session.core.counters.pins_replication);
+    }
+    // No reset ends what the server knows of a replica.
+    lease.connection_mut().condemn();
+    pins |= Pins::REPLICATION;
+    session.connections.current.held = Some(Held { lease, pins });
+    Ok(true)
 }
 
 /// Tells the client how its stream ended. `sequence` is the number of the next packet, where one

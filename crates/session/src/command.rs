@@ -24,15 +24,18 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
-use crate::connections::parked::Parked;
+use crate::connections::parked::{Parked, reclaim};
 use crate::connections::pin::Pins;
+use crate::consistency::client_level;
 use crate::consistency::promises::keeping;
+use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::rights;
-use crate::per_core::{Core, Handle};
+use crate::introspection::{processlist, rights};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
+use crate::query::by_rules;
 use crate::session::serve;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::defaults;
 use crate::variables::diagnostics::Diagnostics;
 use crate::variables::session_variables::SessionVariables;
@@ -76,25 +79,25 @@ impl Session {
             class: Class::Use,
             ..Shape::command()
         };
-        self.run_command(shape, Job::Frame(Expect::Single)).await
+        by_rules::run_command(self, shape, Job::Frame(Expect::Single)).await
     }
 
     /// COM_FIELD_LIST.
     pub(crate) async fn field_list(&mut self) -> Result<(), End> {
-        self.run_command(Shape::command(), Job::Frame(Expect::Columns)).await
+        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Columns)).await
     }
 
     /// Commands that the primary answers as they are.
     pub(crate) async fn pass_on(&mut self, command: Command) -> Result<(), End> {
         if command == Command::ProcessInfo {
             let job = Job::Frame(Expect::Results);
-            return self.show_processlist(false, job).await;
+            return processlist::show_processlist(self, false, job).await;
         }
         let expect = match command {
             Command::Debug => Expect::Rows,
             _ => Expect::Single,
         };
-        self.run_command(Shape::command(), Job::Frame(expect)).await
+        by_rules::run_command(self, Shape::command(), Job::Frame(expect)).await
     }
 
     /// COM_RESET_CONNECTION: the session is as after login, in its current database. Its reads have
@@ -132,7 +135,7 @@ impl Session {
     /// are gone when the client goes on. What was written and read stays required of its reads: the
     /// program behind a connection that its pool has reset is the same.
     async fn forget_everything(&mut self) {
-        Box::pin(self.leave_dist_txn()).await;
+        Box::pin(end::leave_dist_txn(self)).await;
         for held in self.connections.take_all_held() {
             expired::end_hold(&self.handle, &mut self.connections, held).await;
         }
@@ -142,7 +145,7 @@ impl Session {
         self.prepared.texts = None;
         let parked = self.handle.parked.take();
         if let Parked::Kept(kept) = parked {
-            settle::give_back(&self.handle, kept.lease);
+            reclaim::give_back(&self.handle, kept.lease);
         }
         self.transaction.unfinished.clear();
         self.variables.user_variables = None;
@@ -287,7 +290,8 @@ impl Session {
         self.user.identity.account_place = Some(account_place);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
         keeping::renew_promises(&self.core, &self.user, &mut self.promises);
-        self.transaction.writes = self.core.writes_of(&self.user.identity, self.user.peer.ip());
+        self.transaction.writes =
+            client_level::writes_of(&self.core, &self.user.identity, self.user.peer.ip());
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
@@ -303,7 +307,7 @@ impl Session {
         if self.connections.current.held.is_none() {
             return self.client.eof(session::status_now(&self.variables, &self.transaction)).await;
         }
-        self.run_command(Shape::command(), Job::Frame(Expect::Rows)).await?;
+        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Rows)).await?;
         if let Some(held) = &mut self.connections.current.held {
             // The connection differs now from what its pool holds, and no reset changes that.
             held.pins |= Pins::VARIABLE;

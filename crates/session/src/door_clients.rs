@@ -3,7 +3,7 @@
 pub(crate) mod stay;
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use reactor::Closer;
@@ -66,3 +66,6 @@ impl DoorClients {
         }));
     }
 }
+
+/// Where the clients of internal sessions are.
+pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

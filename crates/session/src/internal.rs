@@ -6,7 +6,6 @@
 
 pub(crate) mod own;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +28,8 @@ use crate::client::request::Request;
 use crate::client::transcript::Transcript;
 use crate::connections::home::{HOME, group_of};
 use crate::consistency::promises::keeping;
+use crate::dist_txn::end;
+use crate::door_clients::NOWHERE;
 use crate::internal::own::Own;
 use crate::per_core::Core;
 use crate::session::Session;
@@ -68,9 +69,6 @@ impl Param<'_> {
 /// The internal session has come to its end: what it ran may or may not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost(pub String);
-
-/// Where the clients of internal sessions are.
-pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A session of the core, used by one task.
 pub struct Internal {
@@ -166,7 +164,7 @@ impl Internal {
         let idle = session.client.begin_heard(request);
         let mut done = Box::pin(session.command()).await;
         if done.is_ok() && session.transaction.dist_txn.is_some() {
-            Box::pin(session.after_command()).await;
+            Box::pin(end::after_command(session)).await;
         }
         note_hold(
             &session.core,

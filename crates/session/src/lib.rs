@@ -32,14 +32,12 @@ mod settings;
 mod transaction;
 mod variables;
 
-use std::fmt;
-use std::net::{SocketAddr, TcpStream};
-use std::rc::Rc;
-
 pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing};
 pub use crate::client::heard::{Heard, Sheet};
 pub use crate::client::refuse::ServerRefusal;
+pub use crate::client::stall::watch::{end_late_statements, statement_limit};
 pub use crate::client::transport::{ClientTls, Transport};
+pub use crate::consistency::client_level::own_writes;
 pub use crate::consistency::defaults::{Consistency, UNBOUNDED_MS};
 pub use crate::consistency::read_terms::{Failover, Reads, Stickiness, Transient};
 pub use crate::counters::Counters;
@@ -50,15 +48,17 @@ pub use crate::dist_txn::{
 pub use crate::door_clients::stay::Stay;
 pub use crate::internal::own::Own;
 pub use crate::internal::{Internal, Lost, Param, Written, join_written, token_of};
-pub use crate::introspection::kill::How;
 pub use crate::introspection::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::introspection::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::introspection::registry::{Entry, Registry};
 pub use crate::introspection::view::{Door, Lister, SessionView};
+pub use crate::introspection::views::views;
+pub use crate::per_core::message::{How, Message, Visit};
 pub use crate::per_core::{Core, Shared};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
+pub use crate::transaction::unit_of_work::units_of_work_before;
 pub use crate::transaction::claimed_ids::ClaimedIds;
 pub use auth::account_places::AccountPlaces;
 pub use auth::clients::Clients;
@@ -72,48 +72,3 @@ pub use memory::Ceilings;
 pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 pub use statistics::Settings as Counting;
-
-/// What other threads tell a core.
-#[derive(Debug)]
-pub enum Message {
-    /// An accepted client.
-    Accept(TcpStream, SocketAddr, Places),
-    /// Another door has work for the core.
-    Visit(Visit),
-    /// KILL for a session of this core.
-    Kill { id: u32, how: How },
-    /// Somebody wants to see the core's sessions.
-    List(Lister),
-    /// The snapshot has a new primary, a paused group, or a server whose connections are to be cut; or
-    /// other settings are in force.
-    Turned,
-    /// Somebody wants to know how many sessions work by a snapshot of tables from before this epoch.
-    UnitsOfWork(u64, std::sync::mpsc::Sender<usize>),
-    /// Somebody wants to know that the core lives.
-    Answer(std::sync::mpsc::Sender<()>),
-    /// End idle sessions now and the others after their statement.
-    Drain,
-    /// End the core, with whatever it still holds.
-    Stop,
-}
-
-/// Work of another door, done on a core.
-pub struct Visit(Box<dyn FnOnce(Rc<Core>) + Send>);
-
-impl Visit {
-    /// To be done by the core that gets it; it may spawn tasks and must not block.
-    pub fn new(work: impl FnOnce(Rc<Core>) + Send + 'static) -> Visit {
-        Visit(Box::new(work))
-    }
-
-    /// Does it.
-    pub fn pay(self, core: Rc<Core>) {
-        (self.0)(core);
-    }
-}
-
-impl fmt::Debug for Visit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Visit")
-    }
-}

@@ -1,9 +1,11 @@
 //! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
 
+pub(crate) mod handle;
+pub(crate) mod message;
+
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -17,11 +19,11 @@ use auth::locks::Locks;
 use auth::rsa_key::RsaKey;
 use auth::secrets::{BackendCredential, Secrets};
 use auth::verifiers::VerifierQueue;
-use backend::{Defaults, Entitlement, Pass, Pools, SessionState, Text, Texts};
+use backend::{Defaults, Entitlement, Pools, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use faults::Chore;
 use mysql_wire::relay::BUFFER_BYTES;
-use reactor::{Closer, Dealer};
+use reactor::Dealer;
 use routing::Balance;
 use routing::rules::Rulebook;
 use rowcache::ReadState;
@@ -29,10 +31,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 use statistics::{Digests, Measured};
 
-use crate::client::stall::{Progress, Running};
+use crate::Operator;
+use crate::client::stall::watch;
 use crate::client::transport::Transport;
 use crate::connections::hold::Waiting;
-use crate::connections::parked::Parked;
+use crate::connections::parked::reclaim;
 use crate::consistency::acks;
 use crate::consistency::required_waits::RequiredWaits;
 use crate::consistency::write_tags::WriteTags;
@@ -45,13 +48,13 @@ use crate::internal::own;
 use crate::introspection::farm_statistics::{of_farm, publish_openings};
 use crate::introspection::peers::Peers;
 use crate::introspection::registry::Registry;
-use crate::introspection::view::{Asked, Hold};
+use crate::per_core::handle::{Handle, Line};
+use crate::per_core::message::Message;
 use crate::place::plans::Plans;
 use crate::place::writes::ids::Blocks;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
 use crate::transaction::claimed_ids::ClaimedIds;
-use crate::{Message, Operator};
 
 /// What all cores share.
 pub struct Shared {
@@ -131,15 +134,42 @@ pub struct Core {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub dealer: Dealer<Message>,
-    /// This core's copy of what is in force, and its version.
-    settings: Cell<Settings>,
-    version: Cell<u32>,
+    in_force: SettingsNow,
     pub counters: Arc<Counters>,
     pub pools: Rc<Pools>,
     /// The names of its server connections in their logs.
     pub(crate) write_tags: WriteTags,
-    pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
+    pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
+    /// The names of statements' shapes, and what was counted of each.
+    pub digests: Digests,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    pub(crate) now_s: Cell<u64>,
+    pub(crate) stage: Cell<Drain>,
+    /// A session has ended whose connections may not outlive it.
+    pub(crate) closing: Cell<bool>,
+    /// What another door keeps here.
+    guest: OnceCell<Rc<dyn Any>>,
+    /// Clients of other doors.
+    pub(crate) door_clients: DoorClients,
+    /// What it keeps of statements, whoever sent them.
+    pub(crate) statements: StatementsKnown,
+    /// Who waits on it.
+    pub(crate) waits: Waits,
+}
+
+/// The settings that a core goes by.
+struct SettingsNow {
+    /// This core's copy of what is in force, and its version.
+    settings: Cell<Settings>,
+    version: Cell<u32>,
+    /// The accounts by which the pools were last reviewed.
+    reviewed: RefCell<Arc<Accounts>>,
+}
+
+/// What a core keeps of statements, whoever sent them.
+pub(crate) struct StatementsKnown {
+    pub(crate) scan: RefCell<Scan>,
     pub(crate) cache: Cache,
     /// Where statements on sharded tables go.
     pub(crate) plans: Plans,
@@ -151,6 +181,30 @@ pub struct Core {
     pub(crate) mirrors: Mirrors,
     /// What rules' hooks have decided.
     pub(crate) decisions: Decisions,
+    /// Shapes of statements that looked like reads and were refused by a replica.
+    pub(crate) writers: RefCell<FxHashSet<u128>>,
+    texts: RefCell<Texts>,
+}
+
+impl StatementsKnown {
+    fn new() -> StatementsKnown {
+        StatementsKnown {
+            scan: RefCell::new(Scan::new()),
+            cache: Cache::default(),
+            plans: Plans::default(),
+            ids: Blocks::default(),
+            beginnings: RefCell::default(),
+            mirrors: Mirrors::default(),
+            decisions: Decisions::default(),
+            writers: RefCell::default(),
+            texts: RefCell::default(),
+        }
+    }
+}
+
+/// Who waits on a core, and for what.
+#[derive(Default)]
+pub(crate) struct Waits {
     /// Who has put a connection aside.
     pub(crate) line: Line,
     /// Commits whose OK waits for a replica.
@@ -159,101 +213,7 @@ pub struct Core {
     pub(crate) required_waits: RequiredWaits,
     /// Who waits for a primary.
     pub(crate) waiting: Waiting,
-    pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
-    /// Shapes of statements that looked like reads and were refused by a replica.
-    pub(crate) writers: RefCell<FxHashSet<u128>>,
-    /// The names of statements' shapes, and what was counted of each.
-    pub digests: Digests,
-    texts: RefCell<Texts>,
-    buffers: RefCell<Vec<Vec<u8>>>,
-    pub(crate) now_s: Cell<u64>,
-    pub(crate) stage: Cell<Drain>,
-    /// The accounts by which the pools were last reviewed.
-    reviewed: RefCell<Arc<Accounts>>,
-    /// A session has ended whose connections may not outlive it.
-    pub(crate) closing: Cell<bool>,
-    /// What another door keeps here.
-    guest: OnceCell<Rc<dyn Any>>,
-    /// Clients of other doors.
-    pub(crate) door_clients: DoorClients,
 }
-
-/// What others on the core may do to a session while its task waits.
-pub(crate) struct Handle {
-    pub id: u32,
-    pub user: RefCell<Rc<[u8]>>,
-    pub peer: SocketAddr,
-    pub pass: RefCell<Pass>,
-    /// Its database among the rest.
-    pub state: RefCell<Rc<SessionState>>,
-    /// The byte of the last command, and what is known of the last statement's text.
-    pub command: Cell<u8>,
-    pub asked: RefCell<Asked>,
-    /// Ends the client's connection; `None` of an internal session.
-    pub closer: Option<Closer>,
-    /// Where the session's statement runs right now: the server and its own connection id.
-    pub running: Cell<Option<(ServerId, u32)>>,
-    /// The other servers and connections that it runs on, when it runs on several.
-    pub running_elsewhere: RefCell<Vec<(ServerId, u32)>>,
-    /// The statement changes nothing: it ends when its client is gone.
-    pub ends_with_client: Cell<bool>,
-    /// More of the session's statements wait at that server behind the running one.
-    pub in_pipeline: Cell<bool>,
-    pub killed: Cell<bool>,
-    /// The number of its wait for a primary; 0 while it does not wait for one.
-    pub waiting: Cell<u64>,
-    pub progress: Rc<Progress>,
-    pub started: Running,
-    /// KILLs that have been sent to a server for this session and not been answered.
-    pub killing: Cell<u32>,
-    pub active_s: Cell<u64>,
-    /// The session's own `wait_timeout` in seconds; 0 while it has set none.
-    pub wait_timeout_s: Cell<u64>,
-    /// What its login took over from the last server that it used; 0 before that.
-    pub login_timeout_s: Cell<u64>,
-    /// The client said nothing for so long that the session ends.
-    pub timed_out: Cell<bool>,
-    /// The session waits for its client, not for a server.
-    pub waits_for_client: Cell<bool>,
-    /// Of an internal session: it has been given a command. `None` of a client's session.
-    pub internal_runs: Cell<Option<bool>>,
-    /// The session passes on a stream that has no end.
-    pub streams: Cell<bool>,
-    /// The epoch of the tables by which the session's statement or transaction began; 0 between them.
-    pub entered: Cell<u64>,
-    /// The connection that the session keeps: a transaction is open, or something is pinned.
-    pub holds: Cell<Option<Hold>>,
-    pub held_since_s: Cell<u64>,
-    /// The connection of the last statement, while something that it left there may be wanted.
-    pub parked: RefCell<Parked>,
-    /// The handle is in [`Core::line`].
-    pub in_line: Cell<bool>,
-}
-
-impl Handle {
-    /// Ends the client's connection.
-    pub fn end(&self) {
-        if let Some(closer) = &self.closer {
-            closer.close();
-        }
-    }
-
-    /// Nothing more is received from the client, which may hear a last word.
-    pub fn end_receive(&self) {
-        if let Some(closer) = &self.closer {
-            closer.close_receive();
-        }
-    }
-
-    /// True when the client has closed its side.
-    pub fn client_is_gone(&self) -> bool {
-        self.closer.as_ref().is_some_and(Closer::peer_is_gone)
-    }
-}
-
-/// The sessions that have put a connection aside, the oldest first. An entry may be out of date.
-#[derive(Default)]
-pub(crate) struct Line(pub(crate) RefCell<VecDeque<Rc<Handle>>>);
 
 /// Buffers kept for the next statements; more are freed.
 const BUFFERS_MAX: usize = 64;
@@ -290,36 +250,27 @@ impl Core {
             me: me.clone(),
             index,
             dealer,
-            settings: Cell::new(settings),
-            version: Cell::new(version),
+            in_force: SettingsNow {
+                settings: Cell::new(settings),
+                version: Cell::new(version),
+                reviewed: RefCell::default(),
+            },
             counters: shared.counters[index].clone(),
             pools: Pools::new(
                 settings.pool.share(index, shared.counters.len()),
                 shared.transport.servers.clone(),
                 shared.defaults.clone(),
             ),
-            line: Line::default(),
-            acks: acks::Held::default(),
-            required_waits: RequiredWaits::default(),
-            waiting: Waiting::default(),
             shared,
             write_tags: WriteTags::new(),
-            scan: RefCell::new(Scan::new()),
+            statements: StatementsKnown::new(),
+            waits: Waits::default(),
             balance: RefCell::new(balance),
-            cache: Cache::default(),
-            plans: Plans::default(),
-            ids: Blocks::default(),
-            beginnings: RefCell::default(),
-            mirrors: Mirrors::default(),
-            decisions: Decisions::default(),
             handles: RefCell::default(),
-            writers: RefCell::default(),
             digests,
-            texts: RefCell::default(),
             buffers: RefCell::default(),
             now_s: Cell::new(0),
             stage: Cell::new(Drain::Not),
-            reviewed: RefCell::default(),
             closing: Cell::new(false),
             guest: OnceCell::new(),
             door_clients: DoorClients::default(),
@@ -327,7 +278,7 @@ impl Core {
         let weak = Rc::downgrade(&core);
         core.pools.when_dry(move |server| {
             if let Some(core) = weak.upgrade() {
-                core.reclaim(server);
+                reclaim::reclaim(&core, server);
             }
         });
         core
@@ -354,7 +305,7 @@ impl Core {
     /// needed.
     #[inline]
     pub fn settings(&self) -> Settings {
-        self.settings.get()
+        self.in_force.settings.get()
     }
 
     /// Looks whether an operator changed what is in force, and gives its version: where a command,
@@ -362,7 +313,7 @@ impl Core {
     #[inline]
     pub fn heed_settings(&self) -> u32 {
         let version = self.shared.live.version();
-        if version != self.version.get() {
+        if version != self.in_force.version.get() {
             self.configure(version);
         }
         version
@@ -372,8 +323,8 @@ impl Core {
     #[cold]
     fn configure(&self, version: u32) {
         let in_force = self.shared.live.load();
-        self.version.set(version);
-        self.settings.set(in_force.settings);
+        self.in_force.version.set(version);
+        self.in_force.settings.set(in_force.settings);
         let cores = self.shared.counters.len();
         self.pools.set_limits(in_force.settings.pool.share(self.index, cores));
         self.digests.obey(in_force.counting, cores);
@@ -389,7 +340,7 @@ impl Core {
 
     /// A prepared statement's text, shared with all who prepare the same.
     pub(crate) fn text(&self, bytes: &[u8]) -> Rc<Text> {
-        self.texts.borrow_mut().share(bytes)
+        self.statements.texts.borrow_mut().share(bytes)
     }
 
     /// An empty buffer of [`BUFFER_BYTES`] for one statement's replies.
@@ -410,20 +361,20 @@ impl Core {
     /// serve only the sessions that have them, and passwords that are wrong now are overwritten.
     #[inline]
     pub(crate) fn heed(&self, accounts: &Arc<Accounts>) {
-        if !Arc::ptr_eq(&self.reviewed.borrow(), accounts) {
+        if !Arc::ptr_eq(&self.in_force.reviewed.borrow(), accounts) {
             self.review(accounts);
         }
     }
 
     #[cold]
     fn review(&self, accounts: &Arc<Accounts>) {
-        let before = self.reviewed.replace(accounts.clone());
+        let before = self.in_force.reviewed.replace(accounts.clone());
         if before.databases != accounts.databases {
             self.shared.defaults.database_changed();
         }
         self.shared.secrets.review(accounts);
         self.shared.locks.review(accounts);
-        self.cache.clear();
+        self.statements.cache.clear();
         let find =
             |entitlement: &Entitlement| accounts.exactly(&entitlement.user, &entitlement.host);
         // Who logs in by a name of the configuration's is looked at as the account's clients are.
@@ -463,7 +414,7 @@ impl Core {
 
     /// Remembers that statements of this shape write.
     pub(crate) fn learn_writer(&self, shape: u128) {
-        let mut writers = self.writers.borrow_mut();
+        let mut writers = self.statements.writers.borrow_mut();
         if writers.len() >= WRITERS_MAX {
             writers.clear();
         }
@@ -495,14 +446,14 @@ impl Core {
                 handle.killed.set(true);
                 handle.end_receive();
             }
-            self.end_stalled(handle);
-            self.tick_parked(handle, now_s);
+            watch::end_stalled(self, handle);
+            reclaim::tick_parked(self, handle, now_s);
         }
         if self.is_draining() {
             self.end_quiet();
         }
-        self.end_abandoned();
-        self.tidy_line();
+        watch::end_abandoned(self);
+        reclaim::tidy_line(self);
         self.publish_gauges();
     }
 
@@ -544,7 +495,7 @@ impl Core {
             Drain::Asks => Drain::Hurries,
             Drain::Hurries | Drain::Closes => Drain::Closes,
         });
-        self.waiting.interrupt_all();
+        self.waits.waiting.interrupt_all();
         self.end_quiet();
     }
 

@@ -22,7 +22,9 @@ use crate::connections::parked::Parked;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::{Core, Handle};
+use crate::introspection::operator::Answer;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
 use crate::transaction::state::Transaction;
@@ -138,4 +140,20 @@ impl Drop for Session {
         self.core.shared.registry.leave(self.handle.id);
         count(&self.core.counters.sessions_closed);
     }
+}
+
+/// Sends an answer of rows.
+pub(crate) async fn send_answer(
+    client: &mut impl ReplySink,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    answer: Answer,
+) -> Result<(), End> {
+    let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
+    let rows: Vec<Vec<Option<Vec<u8>>>> = answer
+        .rows
+        .into_iter()
+        .map(|row| row.into_iter().map(|cell| cell.map(String::into_bytes)).collect())
+        .collect();
+    client.answer_rows(&columns, &rows, status_now(variables, transaction)).await
 }

@@ -15,48 +15,49 @@ use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
 use crate::connections::renew::renew;
-use crate::execution::exec::{Job, Shape};
-use crate::per_core::{Core, Handle};
+use crate::execution::exec::{Job, Shape, text_shape};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::cursor;
 use crate::query;
+use crate::query::by_rules;
 use crate::session::{self, Session};
 
-impl Session {
-    /// One command while the password has not been changed. Nothing is answered here that the
-    /// server would refuse.
-    pub(crate) async fn in_sandbox(&mut self, command: Command) -> Result<(), End> {
-        match command {
-            Command::Query => {
-                if query::has_attributes(&self.client)
-                    && self.client.request.take_attributes().is_err()
-                {
-                    return query::malformed_attributes(&mut self.client).await;
-                }
-                let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
-                self.run_command(shape, Job::Frame(Expect::Results)).await
+/// One command while the password has not been changed. Nothing is answered here that the
+/// server would refuse.
+pub(crate) async fn in_sandbox(session: &mut Session, command: Command) -> Result<(), End> {
+    match command {
+        Command::Query => {
+            if text_shape::has_attributes(&session.client)
+                && session.client.request.take_attributes().is_err()
+            {
+                return query::malformed_attributes(&mut session.client).await;
             }
-            Command::Quit => Err(End::Quit),
-            Command::Ping => {
-                self.client.ok(session::status_now(&self.variables, &self.transaction)).await
-            }
-            Command::StmtPrepare => self.prepare().await,
-            Command::StmtExecute => self.execute().await,
-            Command::StmtClose => {
-                cursor::close_statement(
-                    &self.core,
-                    &self.handle,
-                    &self.client.request,
-                    &self.variables,
-                    &mut self.connections,
-                    &mut self.prepared,
-                )
-                .await
-            }
-            Command::StmtSendLongData => self.long_data().await,
-            _ => {
-                let job = Job::Frame(Expect::Single);
-                self.run_command(Shape::command(), job).await
-            }
+            let shape =
+                text_shape::query_shape(&session.core, &session.client.request, &session.variables);
+            by_rules::run_command(session, shape, Job::Frame(Expect::Results)).await
+        }
+        Command::Quit => Err(End::Quit),
+        Command::Ping => {
+            session.client.ok(session::status_now(&session.variables, &session.transaction)).await
+        }
+        Command::StmtPrepare => session.prepare().await,
+        Command::StmtExecute => session.execute().await,
+        Command::StmtClose => {
+            cursor::close_statement(
+                &session.core,
+                &session.handle,
+                &session.client.request,
+                &session.variables,
+                &mut session.connections,
+                &mut session.prepared,
+            )
+            .await
+        }
+        Command::StmtSendLongData => session.long_data().await,
+        _ => {
+            let job = Job::Frame(Expect::Single);
+            by_rules::run_command(session, Shape::command(), job).await
         }
     }
 }

@@ -10,9 +10,9 @@ use mysql_wire::relay::Relay;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::pin::Pins;
-use crate::execution::relayed::make_room;
-use crate::introspection::view::Hold;
-use crate::per_core::{Core, Handle};
+use crate::execution::pipe::make_room;
+use crate::per_core::Core;
+use crate::per_core::handle::{Handle, Hold};
 
 /// Once a file has filled this many buffers it is a long one, and goes on in larger pieces.
 const SMALL_BUFFERS_MAX: usize = 2;

@@ -4,7 +4,7 @@
 //! The hot path only leaves notes: who waits for what, and since when. A core's tick reads them, so
 //! limits in seconds are kept to a second, and no statement pays for a timer.
 
-mod watch;
+pub(crate) mod watch;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -20,92 +20,90 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
 use crate::counters::count;
-use crate::execution::attempt;
-use crate::execution::exec::{Answer, Job, Run};
-use crate::execution::pipe::Pipe;
-use crate::execution::relayed::make_room;
+use crate::execution::exec::{Answer, Job, Run, text_shape};
+use crate::execution::pipe::{Pipe, make_room};
+use crate::execution::statement_run::clock;
+use crate::execution::{attempt, route};
 use crate::per_core::Core;
-use crate::query;
 use crate::session::Session;
 
 /// What one receive gives.
 type Received = (io::Result<usize>, Vec<u8>);
 
-impl Session {
-    /// Runs the read on this connection, and on another replica's when the answer is late. The lease
-    /// is then that of the replica which answered.
-    pub(crate) async fn attempt_hedged(
-        &mut self,
-        lease: &mut Lease,
-        run: &Run,
-        plan: &Plan,
-    ) -> Result<Answer, End> {
-        self.begin_attempt(lease.connection(), run);
-        count(&self.core.counters.statements);
-        let answer = match self.first_bytes(lease, run, plan).await {
-            (Ok(_), buffer) => {
-                let mut pipe = Pipe { buffer, ready: 0 };
-                let expect = Expect::Results;
-                let connection = lease.connection_mut();
-                let answer = self.answer_one(connection, run, expect, true, &mut pipe).await;
-                self.core.give_buffer(pipe.buffer);
-                answer
-            }
-            (Err(_), _) => Ok(Answer::LOST),
-        };
-        attempt::end_attempt(&self.handle, &mut self.run);
-        answer
-    }
+/// Runs the read on this connection, and on another replica's when the answer is late. The lease
+/// is then that of the replica which answered.
+pub(crate) async fn attempt_hedged(
+    session: &mut Session,
+    lease: &mut Lease,
+    run: &Run,
+    plan: &Plan,
+) -> Result<Answer, End> {
+    attempt::begin_attempt(session, lease.connection(), run);
+    count(&session.core.counters.statements);
+    let answer = match first_bytes(session, lease, run, plan).await {
+        (Ok(_), buffer) => {
+            let mut pipe = Pipe { buffer, ready: 0 };
+            let expect = Expect::Results;
+            let connection = lease.connection_mut();
+            let answer =
+                attempt::answer_one(session, connection, run, expect, true, &mut pipe).await;
+            session.core.give_buffer(pipe.buffer);
+            answer
+        }
+        (Err(_), _) => Ok(Answer::LOST),
+    };
+    clock::end_attempt(&session.handle, &mut session.run);
+    answer
+}
 
-    /// Sends the read and receives the beginning of its reply, from whoever begins.
-    async fn first_bytes(&mut self, lease: &mut Lease, run: &Run, plan: &Plan) -> Received {
-        if let Err(error) = send_copy(&self.client.request, lease.connection_mut()).await {
-            return (Err(error), Vec::new());
+/// Sends the read and receives the beginning of its reply, from whoever begins.
+async fn first_bytes(session: &mut Session, lease: &mut Lease, run: &Run, plan: &Plan) -> Received {
+    if let Err(error) = send_copy(&session.client.request, lease.connection_mut()).await {
+        return (Err(error), Vec::new());
+    }
+    let limit = Duration::from_millis(session.core.settings().reads.hedge_ms);
+    let buffer = room(&session.core);
+    let (received, mut other, other_won) = {
+        let mut one = Box::pin(lease.connection_mut().recv(buffer));
+        if let Some(received) = reactor::timeout(limit, one.as_mut()).await {
+            return received;
         }
-        let limit = Duration::from_millis(self.core.settings().reads.hedge_ms);
-        let buffer = room(&self.core);
-        let (received, mut other, other_won) = {
-            let mut one = Box::pin(lease.connection_mut().recv(buffer));
-            if let Some(received) = reactor::timeout(limit, one.as_mut()).await {
-                return received;
-            }
-            let Some(mut other) = self.second(run, plan, limit).await else {
-                return one.await;
-            };
-            count(&self.core.counters.reads_hedged);
-            let buffer = room(&self.core);
-            let mut two = Box::pin(other.connection_mut().recv(buffer));
-            let (received, other_won) = match first(one.as_mut(), two.as_mut()).await {
-                // Who broke off has not answered.
-                (false, (Err(_), _)) => (two.as_mut().await, true),
-                (true, (Err(_), _)) => (one.as_mut().await, false),
-                (other_won, received) => (received, other_won),
-            };
-            drop(two);
-            (received, other, other_won)
+        let Some(mut other) = second(session, run, plan, limit).await else {
+            return one.await;
         };
-        if other_won {
-            count(&self.core.counters.reads_hedged_won);
-            std::mem::swap(lease, &mut other);
-        }
-        // The other reply is, or will be, unread.
-        other.connection_mut().condemn();
-        received
+        count(&session.core.counters.reads_hedged);
+        let buffer = room(&session.core);
+        let mut two = Box::pin(other.connection_mut().recv(buffer));
+        let (received, other_won) = match first(one.as_mut(), two.as_mut()).await {
+            // Who broke off has not answered.
+            (false, (Err(_), _)) => (two.as_mut().await, true),
+            (true, (Err(_), _)) => (one.as_mut().await, false),
+            (other_won, received) => (received, other_won),
+        };
+        drop(two);
+        (received, other, other_won)
+    };
+    if other_won {
+        count(&session.core.counters.reads_hedged_won);
+        std::mem::swap(lease, &mut other);
     }
+    // The other reply is, or will be, unread.
+    other.connection_mut().condemn();
+    received
+}
 
-    /// A connection of another replica, to which the read has been sent, if one can be had at once.
-    async fn second(&mut self, run: &Run, plan: &Plan, limit: Duration) -> Option<Lease> {
-        let (other, target) = self.route(&run.shape, Some(run.job), &[plan.server]).ok()?;
-        if !other.guards() || other.wait || other.server == plan.server {
-            return None;
-        }
-        let pools = &self.core.pools;
-        let key = pools.key(other.server, other.read_only, &self.user.identity.pass);
-        let taking = Box::pin(pools.take(&target, key, &self.variables.state, 0));
-        let mut lease = reactor::timeout(limit, taking).await?.ok()?;
-        send_copy(&self.client.request, lease.connection_mut()).await.ok()?;
-        Some(lease)
+/// A connection of another replica, to which the read has been sent, if one can be had at once.
+async fn second(session: &mut Session, run: &Run, plan: &Plan, limit: Duration) -> Option<Lease> {
+    let (other, target) = route::route(session, &run.shape, Some(run.job), &[plan.server]).ok()?;
+    if !other.guards() || other.wait || other.server == plan.server {
+        return None;
     }
+    let pools = &session.core.pools;
+    let key = pools.key(other.server, other.read_only, &session.user.identity.pass);
+    let taking = Box::pin(pools.take(&target, key, &session.variables.state, 0));
+    let mut lease = reactor::timeout(limit, taking).await?.ok()?;
+    send_copy(&session.client.request, lease.connection_mut()).await.ok()?;
+    Some(lease)
 }
 
 /// True for a read that may be run twice: plain text, alone, on a replica.
@@ -123,7 +121,7 @@ pub(crate) fn hedges(
         && reads::may_move(core, connections, &run.shape)
         && !client.request.has_more()
         && !client.request.is_split()
-        && !query::has_attributes(client)
+        && !text_shape::has_attributes(client)
 }
 
 async fn send_copy(request: &Request, connection: &mut Connection) -> io::Result<()> {

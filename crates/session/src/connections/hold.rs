@@ -5,7 +5,7 @@
 //! stands differently from before: by the control plane's word at once, and else by a look every few
 //! milliseconds, which is taken only while somebody waits.
 
-mod wait;
+pub(crate) mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::hash::Hasher;

@@ -7,25 +7,24 @@ use std::time::Duration;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
 use crate::counters::count;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 
 /// A reset that takes longer rolls back much: the connection is closed, and the server does it alone.
 const RENEW_MAX: Duration = Duration::from_secs(10);
 
-impl Core {
-    /// Renews a connection that its session has left, and gives it back. Does not wait.
-    pub(crate) fn renew(self: &Rc<Self>, handle: &Rc<Handle>, held: Held) {
-        if self.is_draining() {
-            return;
-        }
-        let (core, handle) = (self.clone(), handle.clone());
-        reactor::spawn(async move {
-            if renew(&handle, held).await {
-                count(&core.counters.connections_renewed);
-            }
-        })
-        .detach();
+/// Renews a connection that its session has left, and gives it back. Does not wait.
+pub(crate) fn start_renewal(core: &Rc<Core>, handle: &Rc<Handle>, held: Held) {
+    if core.is_draining() {
+        return;
     }
+    let (core, handle) = (core.clone(), handle.clone());
+    reactor::spawn(async move {
+        if renew(&handle, held).await {
+            count(&core.counters.connections_renewed);
+        }
+    })
+    .detach();
 }
 
 /// Renews a connection and gives it back; closes it where a reset would leave something.

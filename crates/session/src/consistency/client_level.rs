@@ -19,11 +19,11 @@ use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::consistency::promises::keeping;
 use crate::consistency::reads;
+use crate::door_clients::NOWHERE;
+use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::execution::exec::{Job, Shape};
-use crate::internal::NOWHERE;
 use crate::internal::own::{Own, is_own};
 use crate::per_core::Core;
-use crate::query::calls_only_quiet;
 use crate::session::context::StatementContext;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -32,25 +32,23 @@ use crate::variables::user_variables;
 /// All internal sessions of Heddle's own account are one client, and stay it whatever the setting says.
 const OF_OWN: ClientScope = ClientScope::Address;
 
-impl Core {
-    /// The writes of the client that has this connection.
-    pub(crate) fn writes_of(&self, identity: &Identity, address: IpAddr) -> Arc<ClientWrites> {
-        let profile = identity.pass.profile();
-        let scope = match is_own(&profile.entitlement) {
-            true => OF_OWN,
-            false => self.settings().consistency.client_scope,
-        };
-        let number = scope.number(&profile.user, address, identity.process.as_deref());
-        let snapshot = self.shared.published.load();
-        self.shared.reads.writes.of(number, &snapshot)
-    }
+/// The writes of the client that has this connection.
+pub(crate) fn writes_of(core: &Core, identity: &Identity, address: IpAddr) -> Arc<ClientWrites> {
+    let profile = identity.pass.profile();
+    let scope = match is_own(&profile.entitlement) {
+        true => OF_OWN,
+        false => core.settings().consistency.client_scope,
+    };
+    let number = scope.number(&profile.user, address, identity.process.as_deref());
+    let snapshot = core.shared.published.load();
+    core.shared.reads.writes.of(number, &snapshot)
+}
 
-    /// The writes of all internal sessions of Heddle's own account.
-    pub fn own_writes(&self, own: &Own) -> Arc<ClientWrites> {
-        let number = OF_OWN.number(own.user.as_bytes(), NOWHERE.ip(), None);
-        let snapshot = self.shared.published.load();
-        self.shared.reads.writes.of(number, &snapshot)
-    }
+/// The writes of all internal sessions of Heddle's own account.
+pub fn own_writes(core: &Core, own: &Own) -> Arc<ClientWrites> {
+    let number = OF_OWN.number(own.user.as_bytes(), NOWHERE.ip(), None);
+    let snapshot = core.shared.published.load();
+    core.shared.reads.writes.of(number, &snapshot)
 }
 
 /// No replica is known to have the required GTID: what of it this read needs, where that is known to be less.

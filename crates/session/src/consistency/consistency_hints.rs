@@ -101,7 +101,7 @@ pub(crate) async fn refuse_hint(
     variables: &SessionVariables,
 ) -> Result<(), End> {
     let reason = {
-        let mut scan = core.scan.borrow_mut();
+        let mut scan = core.statements.scan.borrow_mut();
         let text = &client.request.payload()[1..];
         scan.read(text, &variables.mode);
         hinted(&scan.hint, text).err().unwrap_or_default()

@@ -13,7 +13,6 @@ use crate::connections::pin::Pins;
 use crate::consistency::read_terms::{Failover, Stickiness, Transient};
 use crate::counters::count;
 use crate::execution::exec::{Job, Pipeline, Run, Shape};
-use crate::execution::servers_tried;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
@@ -30,7 +29,7 @@ pub(crate) fn new_run(
 ) -> Run {
     run.begin_profile();
     client.note_pipeline();
-    if servers_tried::is_known_writer(core, &shape) {
+    if is_known_writer(core, &shape) {
         (shape.class, shape.writes) = (Class::Other, true);
     }
     let alone = variables.status.contains(Status::AUTOCOMMIT)
@@ -56,6 +55,7 @@ pub(crate) fn new_run(
         } else {
             Transient::default()
         },
+        recalls: false,
     }
 }
 
@@ -120,5 +120,12 @@ pub(crate) fn want_positions(snapshot: &Snapshot, need: &Need<'_>, plan: &Plan) 
     } = need.level
     {
         snapshot.interest.in_bound(bound_us, need.now_us);
+    }
+}
+
+pub(crate) fn is_known_writer(core: &Core, shape: &Shape) -> bool {
+    shape.class == Class::Read && {
+        let writers = core.statements.writers.borrow();
+        !writers.is_empty() && writers.contains(&shape.hash)
     }
 }

@@ -11,7 +11,6 @@ use mysql_wire::reply::ErrPacket;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
-use super::snapshot::REPEATABLE;
 use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
@@ -22,25 +21,24 @@ use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::home::group_of;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::dist_txn::branch::Start;
-use crate::dist_txn::held;
 use crate::dist_txn::terms::of_session;
 use crate::dist_txn::{self, branch, dist_txn_name, end, routine, verb, waits};
+use crate::dist_txn::{MYSQL_SAFE, REPEATABLE, held, refused, xa};
 use crate::execution::exec::{Job, Shape, Tried};
-use crate::execution::without;
+use crate::execution::{route, servers, servers_tried, without};
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::session::context::StatementContext;
-use crate::transaction::settle;
+use crate::transaction::loss;
 use crate::transaction::state::Transaction;
-
-/// The first release of MySQL whose XA survives crashes at every step.
-pub(super) const MYSQL_SAFE: u32 = 80_030;
 
 /// XAER_DUPID.
 const TAKEN: u16 = 1440;
@@ -48,431 +46,449 @@ const TAKEN: u16 = 1440;
 /// A fresh connection that breaks at once is tried again so often.
 const TRIES: usize = 2;
 
-impl Session {
-    /// Sits down at a group for the current statement and takes the group into the open transaction,
-    /// if there is one. False: the client has been answered.
-    pub(crate) async fn admit(
-        &mut self,
-        group: &Arc<Group>,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<bool, End> {
-        if !self.transaction.unfinished.is_empty() {
-            Box::pin(end::await_ends(
-                &self.core,
-                &mut self.transaction,
-                &self.promises,
-                group.number,
-            ))
-            .await;
-        }
-        let opens = !self.variables.status.contains(Status::AUTOCOMMIT) && branch::may_open(shape);
-        if self.transaction.dist_txn.is_none() && !opens {
-            self.connections.switch_to(group, &self.core);
-            return Ok(true);
-        }
-        Box::pin(self.admit_in_transaction(group, shape, job)).await
-    }
-
-    /// The same for a statement that any group can answer.
-    pub(crate) async fn admit_anywhere(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let Some(dist_txn) = &self.transaction.dist_txn else {
-            return Ok(true);
-        };
-        let coordinator = dist_txn.parts.first().map(|part| part.group);
-        if self.transaction.own_is_closed().is_some() {
-            // It names no table, and is no part of the transaction.
-            verb::sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
-            return Ok(true);
-        }
-        let current = held::seat_number(&self.core, &self.connections);
-        let number = match dist_txn.parts.iter().any(|part| part.group == current) {
-            true => current,
-            false => coordinator.unwrap_or(current),
-        };
-        let snapshot = self.core.snapshot();
-        match group_of(&snapshot, number) {
-            Some(group) => self.admit(group, shape, job).await,
-            None => Ok(true),
-        }
-    }
-
-    async fn admit_in_transaction(
-        &mut self,
-        group: &Arc<Group>,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<bool, End> {
-        let number = group.number;
-        if let Some(state) = self.transaction.own_is_closed() {
-            self.client.error(&error::XA_STATE, &[state]).await?;
-            return Ok(false);
-        }
-        if shape.facts.contains(Facts::IMPLICIT_COMMIT) && !self.commit_before(number).await? {
-            return Ok(false);
-        }
-        self.connections.switch_to(group, &self.core);
-        let dist_txn = self.transaction.dist_txn.get_or_insert_default();
-        if dist_txn.part(number).is_some() {
-            return self.admit_again(number, shape, job).await;
-        }
-        if dist_txn.parts.is_empty() {
-            return self.decide_here(group, shape).await;
-        }
-        self.enlist(group, shape, job).await
-    }
-
-    /// The group has a part already.
-    async fn admit_again(&mut self, number: u32, shape: &Shape, job: Job) -> Result<bool, End> {
-        let calls = shape.class == Class::Call && self.transaction.is_dist_txn();
-        let harmless = calls
-            && Box::pin(routine::calls_no_end(
-                &self.client.request,
-                &self.variables,
-                &mut self.connections,
-                &self.prepared,
-                job,
-            ))
-            .await;
-        let work = work_of(shape, branch::is_serializable(&self.variables));
-        let Some(dist_txn) = &mut self.transaction.dist_txn else {
-            return Ok(true);
-        };
-        let crossed = dist_txn.has_crossed();
-        // On the others, and within an XA transaction, the servers refuse what would end their part.
-        let decides = dist_txn.parts.first().is_some_and(|it| it.group == number);
-        let alone = decides && dist_txn.own.is_none() && !harmless;
-        if work.wrote && dist_txn.one_writer && !dist_txn.writes_only_on(number) {
-            let why = "it has written on another group, and its snapshot was opened by plain transactions: \
-                       begin it without READ ONLY and comments, on servers that have safe XA";
-            self.client.error(&error::DIST_TXN_REFUSED, &[why]).await?;
-            return Ok(false);
-        }
-        if crossed && let Some(why) = branch::unfit(shape, alone) {
-            self.client.error(&error::DIST_TXN_REFUSED, &[why]).await?;
-            return Ok(false);
-        }
-        if let Some(part) = dist_txn.part(number) {
-            part.work.wrote |= work.wrote;
-            part.work.locked |= work.locked;
-        }
-        // What was set meanwhile was set on another group's connection.
-        let state = self.variables.state.clone();
-        if let Some(held) = &mut self.connections.current.held {
-            let connection = held.lease.connection_mut();
-            match connection.become_state(&state).await {
-                Ok(()) => {}
-                Err(ConnectionError::Refused {
-                    number,
-                    sqlstate,
-                    message,
-                }) => {
-                    let client = &mut self.client;
-                    let refusal = ErrPacket {
-                        number,
-                        sqlstate,
-                        message: &message,
-                    };
-                    client.answer_error(&refusal).await?;
-                    return Ok(false);
-                }
-                // The statement finds out.
-                Err(_) => connection.condemn(),
-            }
-        }
-        Ok(true)
-    }
-
-    /// The first group of the transaction: the client's BEGIN goes there.
-    pub(super) async fn decide_here(
-        &mut self,
-        group: &Arc<Group>,
-        shape: &Shape,
-    ) -> Result<bool, End> {
-        let work = work_of(shape, branch::is_serializable(&self.variables));
-        let begun = self.transaction.dist_txn.as_mut().and_then(|it| it.begun.take());
-        if let Some(begun) = begun {
-            let status = std::mem::replace(&mut self.variables.status, begun.before);
-            let next = self.transaction.dist_txn.as_ref().map(|it| &it.next);
-            let mut requests: Vec<_> = next.into_iter().flatten().map(|it| set_next(it)).collect();
-            requests.push((begun.shape, Request::again(&begun.frame)));
-            let kept = self.client.begin_play();
-            let mut ran = Ok(());
-            for (shape, request) in requests {
-                self.client.play(request);
-                let job = Job::Frame(Expect::Results);
-                ran = ran.and(Box::pin(self.run_here(shape, job)).await);
-            }
-            self.client.end_play(kept);
-            ran?;
-            if let Some(number) = self.transaction.own_refused() {
-                // The client heard that it has begun: what comes is no transaction of its own.
-                dist_txn::end::leave_ended(
-                    &self.core,
-                    &self.handle,
-                    &mut self.variables,
-                    &mut self.connections,
-                    group.number,
-                );
-                self.undo_own().await;
-                let why = format!("XA START was refused with error {number}");
-                match number {
-                    TAKEN => self.client.error(&error::XA_TAKEN, &[]).await?,
-                    _ => self.client.error(&error::XA_PENDING, &[&why]).await?,
-                }
-                return Ok(false);
-            }
-            if self.connections.current.held.is_none() {
-                self.variables.status = status;
-                if let Some(dist_txn) = &mut self.transaction.dist_txn {
-                    dist_txn.begun = Some(begun);
-                }
-                let why = format!("(group {}, where the transaction was to begin)", group.name);
-                self.client.error(&error::SERVER_UNREACHABLE, &[&why]).await?;
-                return Ok(false);
-            }
-            for text in
-                self.transaction.dist_txn.as_ref().map_or(Vec::new(), |it| it.savepoints.clone())
-            {
-                if let Some(held) = &mut self.connections.current.held {
-                    let connection = held.lease.connection_mut();
-                    // A connection that broke is found out by the statement.
-                    let _ = connection.run(&[(Command::Query, &text)]).await;
-                }
-            }
-        }
-        if let Some(dist_txn) = &mut self.transaction.dist_txn {
-            dist_txn.parts.push(Part {
-                work,
-                ..Part::plain(group)
-            });
-        }
-        Ok(true)
-    }
-
-    /// Another group: it gets a branch. Without one the transaction is what it was.
-    async fn enlist(&mut self, group: &Arc<Group>, shape: &Shape, job: Job) -> Result<bool, End> {
-        let enlisted = Box::pin(self.try_enlist(group, shape, job)).await;
-        waits::stay_alone(
-            &self.core,
-            &self.variables,
-            &mut self.connections,
-            &mut self.transaction,
-        )
+/// Sits down at a group for the current statement and takes the group into the open transaction,
+/// if there is one. False: the client has been answered.
+pub(crate) async fn admit(
+    session: &mut Session,
+    group: &Arc<Group>,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    if !session.transaction.unfinished.is_empty() {
+        Box::pin(end::await_ends(
+            &session.core,
+            &mut session.transaction,
+            &session.promises,
+            group.number,
+        ))
         .await;
-        enlisted
     }
+    let opens = !session.variables.status.contains(Status::AUTOCOMMIT) && branch::may_open(shape);
+    if session.transaction.dist_txn.is_none() && !opens {
+        session.connections.switch_to(group, &session.core);
+        return Ok(true);
+    }
+    Box::pin(admit_in_transaction(session, group, shape, job)).await
+}
 
-    async fn try_enlist(
-        &mut self,
-        group: &Arc<Group>,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<bool, End> {
-        if let Some(why) = self.bars(group, shape) {
-            self.client.error(&error::DIST_TXN_REFUSED, &[&why]).await?;
-            return Ok(false);
-        }
-        let plain = dist_txn_name::has_plain_parts(
-            &self.core,
-            &self.user,
-            &self.transaction,
-            &self.promises,
-        );
-        let (core, client) = (&self.core, &mut self.client);
-        let (connections, transaction) = (&mut self.connections, &mut self.transaction);
-        if !name_or_lose(core, client, connections, transaction, plain).await? {
-            return Ok(false);
-        }
-        let mut run = None;
-        for tried in 1.. {
-            if !self.take_primary(shape, job).await? {
+/// The same for a statement that any group can answer.
+pub(crate) async fn admit_anywhere(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let Some(dist_txn) = &session.transaction.dist_txn else {
+        return Ok(true);
+    };
+    let coordinator = dist_txn.parts.first().map(|part| part.group);
+    if session.transaction.own_is_closed().is_some() {
+        // It names no table, and is no part of the transaction.
+        verb::sit_at_coordinator(&session.core, &mut session.connections, &session.transaction);
+        return Ok(true);
+    }
+    let current = held::seat_number(&session.core, &session.connections);
+    let number = match dist_txn.parts.iter().any(|part| part.group == current) {
+        true => current,
+        false => coordinator.unwrap_or(current),
+    };
+    let snapshot = session.core.snapshot();
+    match group_of(&snapshot, number) {
+        Some(group) => admit(session, group, shape, job).await,
+        None => Ok(true),
+    }
+}
+
+async fn admit_in_transaction(
+    session: &mut Session,
+    group: &Arc<Group>,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let number = group.number;
+    if let Some(state) = session.transaction.own_is_closed() {
+        session.client.error(&error::XA_STATE, &[state]).await?;
+        return Ok(false);
+    }
+    if shape.facts.contains(Facts::IMPLICIT_COMMIT) && !end::commit_before(session, number).await? {
+        return Ok(false);
+    }
+    session.connections.switch_to(group, &session.core);
+    let dist_txn = session.transaction.dist_txn.get_or_insert_default();
+    if dist_txn.part(number).is_some() {
+        return admit_again(session, number, shape, job).await;
+    }
+    if dist_txn.parts.is_empty() {
+        return decide_here(session, group, shape).await;
+    }
+    enlist(session, group, shape, job).await
+}
+
+/// The group has a part already.
+async fn admit_again(
+    session: &mut Session,
+    number: u32,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let calls = shape.class == Class::Call && session.transaction.is_dist_txn();
+    let harmless = calls
+        && Box::pin(routine::calls_no_end(
+            &session.client.request,
+            &session.variables,
+            &mut session.connections,
+            &session.prepared,
+            job,
+        ))
+        .await;
+    let work = work_of(shape, branch::is_serializable(&session.variables));
+    let Some(dist_txn) = &mut session.transaction.dist_txn else {
+        return Ok(true);
+    };
+    let crossed = dist_txn.has_crossed();
+    // On the others, and within an XA transaction, the servers refuse what would end their part.
+    let decides = dist_txn.parts.first().is_some_and(|it| it.group == number);
+    let alone = decides && dist_txn.own.is_none() && !harmless;
+    if work.wrote && dist_txn.one_writer && !dist_txn.writes_only_on(number) {
+        let why = "it has written on another group, and its snapshot was opened by plain transactions: \
+                   begin it without READ ONLY and comments, on servers that have safe XA";
+        session.client.error(&error::DIST_TXN_REFUSED, &[why]).await?;
+        return Ok(false);
+    }
+    if crossed && let Some(why) = branch::unfit(shape, alone) {
+        session.client.error(&error::DIST_TXN_REFUSED, &[why]).await?;
+        return Ok(false);
+    }
+    if let Some(part) = dist_txn.part(number) {
+        part.work.wrote |= work.wrote;
+        part.work.locked |= work.locked;
+    }
+    // What was set meanwhile was set on another group's connection.
+    let state = session.variables.state.clone();
+    if let Some(held) = &mut session.connections.current.held {
+        let connection = held.lease.connection_mut();
+        match connection.become_state(&state).await {
+            Ok(()) => {}
+            Err(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                let client = &mut session.client;
+                let refusal = ErrPacket {
+                    number,
+                    sqlstate,
+                    message: &message,
+                };
+                client.answer_error(&refusal).await?;
                 return Ok(false);
             }
-            match self.start_branch(group, shape, plain).await {
-                Ok(()) => break,
-                Err(ConnectionError::Refused {
+            // The statement finds out.
+            Err(_) => connection.condemn(),
+        }
+    }
+    Ok(true)
+}
+
+/// The first group of the transaction: the client's BEGIN goes there.
+pub(super) async fn decide_here(
+    session: &mut Session,
+    group: &Arc<Group>,
+    shape: &Shape,
+) -> Result<bool, End> {
+    let work = work_of(shape, branch::is_serializable(&session.variables));
+    let begun = session.transaction.dist_txn.as_mut().and_then(|it| it.begun.take());
+    if let Some(begun) = begun {
+        let status = std::mem::replace(&mut session.variables.status, begun.before);
+        let next = session.transaction.dist_txn.as_ref().map(|it| &it.next);
+        let mut requests: Vec<_> = next.into_iter().flatten().map(|it| set_next(it)).collect();
+        requests.push((begun.shape, Request::again(&begun.frame)));
+        let kept = session.client.begin_play();
+        let mut ran = Ok(());
+        for (shape, request) in requests {
+            session.client.play(request);
+            let job = Job::Frame(Expect::Results);
+            // What begins a transaction recalls nothing.
+            ran = ran.and(Box::pin(servers::run_here(session, shape, job)).await.map(|_| ()));
+        }
+        session.client.end_play(kept);
+        ran?;
+        if let Some(number) = session.transaction.own_refused() {
+            // The client heard that it has begun: what comes is no transaction of its own.
+            dist_txn::end::leave_ended(
+                &session.core,
+                &session.handle,
+                &mut session.variables,
+                &mut session.connections,
+                group.number,
+            );
+            xa::undo_own(session).await;
+            let why = format!("XA START was refused with error {number}");
+            match number {
+                TAKEN => session.client.error(&error::XA_TAKEN, &[]).await?,
+                _ => session.client.error(&error::XA_PENDING, &[&why]).await?,
+            }
+            return Ok(false);
+        }
+        if session.connections.current.held.is_none() {
+            session.variables.status = status;
+            if let Some(dist_txn) = &mut session.transaction.dist_txn {
+                dist_txn.begun = Some(begun);
+            }
+            let why = format!("(group {}, where the transaction was to begin)", group.name);
+            session.client.error(&error::SERVER_UNREACHABLE, &[&why]).await?;
+            return Ok(false);
+        }
+        for text in
+            session.transaction.dist_txn.as_ref().map_or(Vec::new(), |it| it.savepoints.clone())
+        {
+            if let Some(held) = &mut session.connections.current.held {
+                let connection = held.lease.connection_mut();
+                // A connection that broke is found out by the statement.
+                let _ = connection.run(&[(Command::Query, &text)]).await;
+            }
+        }
+    }
+    if let Some(dist_txn) = &mut session.transaction.dist_txn {
+        dist_txn.parts.push(Part {
+            work,
+            ..Part::plain(group)
+        });
+    }
+    Ok(true)
+}
+
+/// Another group: it gets a branch. Without one the transaction is what it was.
+async fn enlist(
+    session: &mut Session,
+    group: &Arc<Group>,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let enlisted = Box::pin(try_enlist(session, group, shape, job)).await;
+    waits::stay_alone(
+        &session.core,
+        &session.variables,
+        &mut session.connections,
+        &mut session.transaction,
+    )
+    .await;
+    enlisted
+}
+
+async fn try_enlist(
+    session: &mut Session,
+    group: &Arc<Group>,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    if let Some(why) = bars(session, group, shape) {
+        session.client.error(&error::DIST_TXN_REFUSED, &[&why]).await?;
+        return Ok(false);
+    }
+    let plain = dist_txn_name::has_plain_parts(
+        &session.core,
+        &session.user,
+        &session.transaction,
+        &session.promises,
+    );
+    let (core, client) = (&session.core, &mut session.client);
+    let (connections, transaction) = (&mut session.connections, &mut session.transaction);
+    if !name_or_lose(core, client, connections, transaction, plain).await? {
+        return Ok(false);
+    }
+    let mut run = None;
+    for tried in 1.. {
+        if !take_primary(session, shape, job).await? {
+            return Ok(false);
+        }
+        match start_branch(session, group, shape, plain).await {
+            Ok(()) => break,
+            Err(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                // A part of it may stand there.
+                session.connections.current.held = None;
+                let refusal = ServerRefusal {
                     number,
                     sqlstate,
                     message,
-                }) => {
-                    // A part of it may stand there.
-                    self.connections.current.held = None;
-                    let refusal = ServerRefusal {
-                        number,
-                        sqlstate,
-                        message,
-                    };
-                    self.client.pass_refusal(&refusal).await?;
+                };
+                session.client.pass_refusal(&refusal).await?;
+                return Ok(false);
+            }
+            Err(error) => {
+                // Closed, it is undone there. Where the server is gone, so are the others.
+                session.connections.current.held = None;
+                let run = run.get_or_insert_with(|| {
+                    reads::new_run(
+                        &session.core,
+                        &mut session.client,
+                        &session.variables,
+                        &mut session.run,
+                        *shape,
+                        job,
+                    )
+                });
+                let turn = Box::pin(hold(session, run, Cause::Failure)).await?;
+                if turn == Turn::Answered {
                     return Ok(false);
                 }
-                Err(error) => {
-                    // Closed, it is undone there. Where the server is gone, so are the others.
-                    self.connections.current.held = None;
-                    let run = run.get_or_insert_with(|| {
-                        reads::new_run(
-                            &self.core,
-                            &mut self.client,
-                            &self.variables,
-                            &mut self.run,
-                            *shape,
-                            job,
-                        )
-                    });
-                    let turn = Box::pin(self.hold(run, Cause::Failure)).await?;
-                    if turn == Turn::Answered {
-                        return Ok(false);
-                    }
-                    if turn != Turn::Again && tried >= TRIES {
-                        let why = format!("of group {} ({error})", group.name);
-                        self.client.error(&error::SERVER_UNREACHABLE, &[&why]).await?;
-                        return Ok(false);
-                    }
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Why the transaction cannot take in this group for this statement.
-    pub(super) fn bars(&mut self, group: &Group, shape: &Shape) -> Option<String> {
-        if let Some(why) = branch::unfit(shape, false) {
-            return Some(why.to_owned());
-        }
-        let terms = of_session::dist_txn_terms(&self.core, &self.user, &self.promises);
-        let dist_txn = self.transaction.dist_txn.as_ref()?;
-        if dist_txn.snapshot {
-            return Some(format!(
-                "group {} has come into the farm since its snapshot was opened",
-                group.name
-            ));
-        }
-        let read_only = dist_txn.read_only && dist_txn.own.is_none();
-        let own = dist_txn.own.is_some();
-        let coordinator = dist_txn.parts.first()?;
-        let (coordinator, name) = (coordinator.group, coordinator.name.clone());
-        if terms.atomic == Atomic::Single && !read_only {
-            return Some(format!(
-                "it began on group {name}, this is for group {}, and atomic is single",
-                group.name
-            ));
-        }
-        if !dist_txn_name::has_plain_parts(
-            &self.core,
-            &self.user,
-            &self.transaction,
-            &self.promises,
-        ) && self.variables.is_unlogged()
-        {
-            return Some(
-                "its session has switched sql_log_bin off, and a failover would lose a part of it: \
-                 switch it on"
-                    .to_owned(),
-            );
-        }
-        if group.kind == GroupKind::Galera && terms.atomic == Atomic::Xa && !read_only {
-            return Some(format!(
-                "group {} is a cluster, which has no XA: begin the transaction there",
-                group.name
-            ));
-        }
-        let held = held::held_in(&self.core, &mut self.connections, coordinator);
-        let Some(held) = held else {
-            return Some(format!("its connection to group {name} was lost"));
-        };
-        let tied = held.pins & (Pins::LOCK_TABLES | Pins::XA);
-        let tied = match own {
-            true => tied - Pins::XA,
-            false => tied,
-        };
-        (!tied.is_empty())
-            .then(|| format!("its connection to group {name} has {}", tied.describe()))
-    }
-
-    /// Takes a connection of the seat's primary, unless it holds one; waits for a primary as any
-    /// statement. False: the client has been answered.
-    pub(super) async fn take_primary(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        // A statement that was prepared may have left one of a replica.
-        let guarded = |held: &mut Held| held.lease.connection().is_guarded();
-        if let Some(held) = self.connections.current.held.take_if(guarded) {
-            settle::give_back(&self.handle, held.lease);
-        }
-        if self.connections.current.held.is_some() {
-            return Ok(true);
-        }
-        let writes = Shape {
-            class: Class::Other,
-            writes: true,
-            hint: None,
-            ..*shape
-        };
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            writes,
-            job,
-        );
-        let mut avoid = Vec::new();
-        loop {
-            let (plan, target) = match self.route(&writes, None, &avoid) {
-                Ok(route) => route,
-                Err(refusal) => {
-                    let waited = self.hold_refused(&mut run, &mut avoid, refusal);
-                    match Box::pin(waited).await? {
-                        true => continue,
-                        false => return Ok(false),
-                    }
-                }
-            };
-            match self.checkout(&plan, &target, &writes).await {
-                Ok((lease, pins)) => {
-                    self.connections.current.held = Some(Held { lease, pins });
-                    return Ok(true);
-                }
-                Err(error)
-                    if without::does_without(
-                        &self.core,
-                        &self.handle,
-                        &self.user,
-                        &mut self.variables,
-                        &error,
-                    ) => {}
-                Err(error) => {
-                    let free = false;
-                    let tried = Tried { plan, target, free };
-                    if !Box::pin(self.hold_failed(&mut run, &mut avoid, &tried, error)).await? {
-                        return Ok(false);
-                    }
+                if turn != Turn::Again && tried >= TRIES {
+                    let why = format!("of group {} ({error})", group.name);
+                    session.client.error(&error::SERVER_UNREACHABLE, &[&why]).await?;
+                    return Ok(false);
                 }
             }
         }
     }
+    Ok(true)
+}
 
-    /// Begins the branch on the held connection.
-    pub(super) async fn start_branch(
-        &mut self,
-        group: &Group,
-        shape: &Shape,
-        plain: bool,
-    ) -> Result<(), ConnectionError> {
-        let Some(start) = start_of_branch(&self.context(), &self.promises, group, plain)? else {
-            return Ok(());
-        };
-        if let Some(held) = self.connections.current.held.as_mut() {
-            start.run(held.lease.connection_mut()).await?;
-        }
-        branch::branch_began(
-            &self.variables,
-            &mut self.connections,
-            &mut self.transaction,
-            group,
-            shape,
-            start.branch,
-        );
-        Ok(())
+/// Why the transaction cannot take in this group for this statement.
+pub(super) fn bars(session: &mut Session, group: &Group, shape: &Shape) -> Option<String> {
+    if let Some(why) = branch::unfit(shape, false) {
+        return Some(why.to_owned());
     }
+    let terms = of_session::dist_txn_terms(&session.core, &session.user, &session.promises);
+    let dist_txn = session.transaction.dist_txn.as_ref()?;
+    if dist_txn.snapshot {
+        return Some(format!(
+            "group {} has come into the farm since its snapshot was opened",
+            group.name
+        ));
+    }
+    let read_only = dist_txn.read_only && dist_txn.own.is_none();
+    let own = dist_txn.own.is_some();
+    let coordinator = dist_txn.parts.first()?;
+    let (coordinator, name) = (coordinator.group, coordinator.name.clone());
+    if terms.atomic == Atomic::Single && !read_only {
+        return Some(format!(
+            "it began on group {name}, this is for group {}, and atomic is single",
+            group.name
+        ));
+    }
+    if !dist_txn_name::has_plain_parts(
+        &session.core,
+        &session.user,
+        &session.transaction,
+        &session.promises,
+    ) && session.variables.is_unlogged()
+    {
+        return Some(
+            "its session has switched sql_log_bin off, and a failover would lose a part of it: \
+             switch it on"
+                .to_owned(),
+        );
+    }
+    if group.kind == GroupKind::Galera && terms.atomic == Atomic::Xa && !read_only {
+        return Some(format!(
+            "group {} is a cluster, which has no XA: begin the transaction there",
+            group.name
+        ));
+    }
+    let held = held::held_in(&session.core, &mut session.connections, coordinator);
+    let Some(held) = held else {
+        return Some(format!("its connection to group {name} was lost"));
+    };
+    let tied = held.pins & (Pins::LOCK_TABLES | Pins::XA);
+    let tied = match own {
+        true => tied - Pins::XA,
+        false => tied,
+    };
+    (!tied.is_empty()).then(|| format!("its connection to group {name} has {}", tied.describe()))
+}
+
+/// Takes a connection of the seat's primary, unless it holds one; waits for a primary as any
+/// statement. False: the client has been answered.
+pub(super) async fn take_primary(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    // A statement that was prepared may have left one of a replica.
+    let guarded = |held: &mut Held| held.lease.connection().is_guarded();
+    if let Some(held) = session.connections.current.held.take_if(guarded) {
+        reclaim::give_back(&session.handle, held.lease);
+    }
+    if session.connections.current.held.is_some() {
+        return Ok(true);
+    }
+    let writes = Shape {
+        class: Class::Other,
+        writes: true,
+        hint: None,
+        ..*shape
+    };
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        writes,
+        job,
+    );
+    let mut avoid = Vec::new();
+    loop {
+        let (plan, target) = match route::route(session, &writes, None, &avoid) {
+            Ok(route) => route,
+            Err(refusal) => {
+                let waited = loss::hold_refused(session, &mut run, &mut avoid, refusal);
+                match Box::pin(waited).await? {
+                    true => continue,
+                    false => return Ok(false),
+                }
+            }
+        };
+        match servers_tried::checkout(session, &plan, &target, &writes).await {
+            Ok((lease, pins)) => {
+                session.connections.current.held = Some(Held { lease, pins });
+                return Ok(true);
+            }
+            Err(error)
+                if without::does_without(
+                    &session.core,
+                    &session.handle,
+                    &session.user,
+                    &mut session.variables,
+                    &error,
+                ) => {}
+            Err(error) => {
+                let free = false;
+                let tried = Tried { plan, target, free };
+                if !Box::pin(loss::hold_failed(session, &mut run, &mut avoid, &tried, error))
+                    .await?
+                {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}
+
+/// Begins the branch on the held connection.
+pub(super) async fn start_branch(
+    session: &mut Session,
+    group: &Group,
+    shape: &Shape,
+    plain: bool,
+) -> Result<(), ConnectionError> {
+    let Some(start) = start_of_branch(&session.context(), &session.promises, group, plain)? else {
+        return Ok(());
+    };
+    if let Some(held) = session.connections.current.held.as_mut() {
+        start.run(held.lease.connection_mut()).await?;
+    }
+    branch::branch_began(
+        &session.variables,
+        &mut session.connections,
+        &mut session.transaction,
+        group,
+        shape,
+        start.branch,
+    );
+    Ok(())
 }
 
 /// What begins the branch on the held connection; `None` without one.
@@ -562,12 +578,4 @@ async fn lose_coordinator(
     let why = why.to_string();
     client.error(&error::DIST_TXN_UNDONE, &[&why]).await?;
     Ok(false)
-}
-
-pub(super) fn refused(message: String) -> ConnectionError {
-    ConnectionError::Refused {
-        number: error::DIST_TXN_REFUSED.number,
-        sqlstate: *b"HY000",
-        message: message.into_bytes(),
-    }
 }

@@ -5,7 +5,7 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::dist_txn::admit;
+use crate::dist_txn;
 use crate::dist_txn::held;
 use crate::dist_txn::terms::of_session;
 use crate::per_core::Core;
@@ -38,7 +38,7 @@ pub(crate) async fn name_dist_txn(
         seat.replay = None;
     }
     let Some(held) = held::held_in(core, connections, coordinator) else {
-        return Err(admit::refused("Heddle: the transaction was lost".to_owned()));
+        return Err(dist_txn::refused("Heddle: the transaction was lost".to_owned()));
     };
     let connection = held.lease.connection_mut();
     let at = Place {

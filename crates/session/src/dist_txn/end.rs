@@ -15,36 +15,35 @@ use sqltext::Verb;
 
 use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
-use super::xa::Own;
 use super::{DistTxn, Part};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::home::group_of;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::acks::wait;
 use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
 use crate::consistency::promises::keeping;
 use crate::counters::count;
-use crate::dist_txn::held;
-use crate::dist_txn::waits;
+use crate::dist_txn::waits::SETTLE_MS;
+use crate::dist_txn::{Own, Unfinished, held};
+use crate::dist_txn::{waits, xa};
 use crate::execution::exec::{Job, Shape};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
+use crate::transaction::loss;
 use crate::transaction::state::Transaction;
-use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's `innodb_snapshot_isolation`,
 /// on by default from 11.8 on), XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
 pub(super) const UNDONE: [u16; 6] = [1213, 1205, 1020, 1402, 1613, 1614];
-
-/// A decision is asked for so long on top of the wait for a primary.
-pub(super) const SETTLE_MS: u64 = 10_000;
 
 /// Pause between two looks whether recovery has ended a branch.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -70,203 +69,205 @@ impl Outcome {
     }
 }
 
-/// A branch that recovery is to end, before the session reads its group again.
-pub(crate) struct Unfinished {
-    id: GlobalId,
-    group: u32,
-    name: Arc<str>,
+/// Ends the open transaction on all its groups. The client is not answered.
+pub(crate) async fn finish(session: &mut Session, commit: bool) -> Outcome {
+    session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    let Some(dist_txn) = session.transaction.dist_txn.take() else {
+        return Outcome::Committed;
+    };
+    session.connections.current.replay = None;
+    for seat in &mut session.connections.others {
+        seat.replay = None;
+    }
+    let crossed = dist_txn.has_crossed();
+    let counted = crossed && !dist_txn.of_read;
+    let id = dist_txn.id;
+    let own = dist_txn.own.as_deref();
+    let (sides, pins) =
+        sides_of(&session.core, &session.variables, &mut session.connections, dist_txn.parts, own);
+    let ended = match id.is_some() || !crossed {
+        true if sides.is_empty() => return Outcome::Undone(None),
+        true => {
+            let drive = drive_of(
+                &session.context(),
+                &session.handle,
+                &session.promises,
+                id,
+                sides,
+                own,
+                None,
+            );
+            let event = match commit {
+                true => Event::Commit,
+                false => Event::Rollback,
+            };
+            Box::pin(drive.run(event)).await
+        }
+        false => finish_plain(sides, commit).await,
+    };
+    let outcome = judge(&session.core, &mut session.transaction, id, &ended);
+    if counted {
+        let counters = &session.core.counters;
+        let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
+        counters.xa_participants.fetch_add(groups, Relaxed);
+        count(match (commit, &outcome) {
+            (true, Outcome::Committed) => &counters.xa_commit_success,
+            (_, Outcome::Unknown(_)) => &counters.xa_unknown,
+            (true, Outcome::Undone(_)) => &counters.xa_commit_failure,
+            (false, _) => &counters.xa_rollback_success,
+        });
+    }
+    settle_sides(session, ended.sides, pins);
+    outcome
 }
 
-impl Session {
-    /// Ends the open transaction on all its groups. The client is not answered.
-    pub(crate) async fn finish(&mut self, commit: bool) -> Outcome {
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let Some(dist_txn) = self.transaction.dist_txn.take() else {
-            return Outcome::Committed;
+/// The session ends, or begins anew: what it has open over several groups is rolled back; what is
+/// prepared stays so.
+pub(crate) async fn leave_dist_txn(session: &mut Session) {
+    if session.transaction.own_is_prepared() {
+        // Closed, they let others end it.
+        drop(session.connections.take_all_held());
+    }
+    if session.transaction.is_dist_txn() && !session.transaction.own_is_prepared() {
+        count(&session.core.counters.xa_rollback_on_close);
+        let _ = finish(session, false).await;
+    }
+    session.transaction.dist_txn = None;
+}
+
+/// The connections go where they belong, and the session's reads will have what was written.
+pub(super) fn settle_sides(session: &mut Session, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
+    let snapshot = session.core.snapshot();
+    let back = held::seat_number(&session.core, &session.connections);
+    for (side, tied) in sides.into_iter().zip(pins) {
+        let Some(group) = group_of(&snapshot, side.group) else {
+            continue;
         };
-        self.connections.current.replay = None;
-        for seat in &mut self.connections.others {
-            seat.replay = None;
+        session.connections.switch_to(group, &session.core);
+        if !side.gtid.is_empty() {
+            keeping::note_committed(
+                &session.core,
+                &mut session.connections,
+                &session.transaction,
+                &mut session.promises,
+                &String::from_utf8_lossy(&side.gtid),
+            );
         }
-        let crossed = dist_txn.has_crossed();
-        let counted = crossed && !dist_txn.of_read;
-        let id = dist_txn.id;
-        let own = dist_txn.own.as_deref();
-        let (sides, pins) =
-            sides_of(&self.core, &self.variables, &mut self.connections, dist_txn.parts, own);
-        let ended = match id.is_some() || !crossed {
-            true if sides.is_empty() => return Outcome::Undone(None),
-            true => {
-                let drive =
-                    drive_of(&self.context(), &self.handle, &self.promises, id, sides, own, None);
-                let event = match commit {
-                    true => Event::Commit,
-                    false => Event::Rollback,
-                };
-                Box::pin(drive.run(event)).await
+        match (side.lease, tied) {
+            (Some(lease), Some(pins)) if !pins.is_empty() => {
+                session.connections.current.held = Some(Held { lease, pins });
             }
-            false => finish_plain(sides, commit).await,
-        };
-        let outcome = judge(&self.core, &mut self.transaction, id, &ended);
-        if counted {
-            let counters = &self.core.counters;
-            let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
-            counters.xa_participants.fetch_add(groups, Relaxed);
-            count(match (commit, &outcome) {
-                (true, Outcome::Committed) => &counters.xa_commit_success,
-                (_, Outcome::Unknown(_)) => &counters.xa_unknown,
-                (true, Outcome::Undone(_)) => &counters.xa_commit_failure,
-                (false, _) => &counters.xa_rollback_success,
-            });
-        }
-        self.settle_sides(ended.sides, pins);
-        outcome
-    }
-
-    /// The session ends, or begins anew: what it has open over several groups is rolled back; what is
-    /// prepared stays so.
-    pub(crate) async fn leave_dist_txn(&mut self) {
-        if self.transaction.own_is_prepared() {
-            // Closed, they let others end it.
-            drop(self.connections.take_all_held());
-        }
-        if self.transaction.is_dist_txn() && !self.transaction.own_is_prepared() {
-            count(&self.core.counters.xa_rollback_on_close);
-            let _ = self.finish(false).await;
-        }
-        self.transaction.dist_txn = None;
-    }
-
-    /// The connections go where they belong, and the session's reads will have what was written.
-    pub(super) fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
-        let snapshot = self.core.snapshot();
-        let back = held::seat_number(&self.core, &self.connections);
-        for (side, tied) in sides.into_iter().zip(pins) {
-            let Some(group) = group_of(&snapshot, side.group) else {
-                continue;
-            };
-            self.connections.switch_to(group, &self.core);
-            if !side.gtid.is_empty() {
-                keeping::note_committed(
-                    &self.core,
-                    &mut self.connections,
-                    &self.transaction,
-                    &mut self.promises,
-                    &String::from_utf8_lossy(&side.gtid),
+            (Some(lease), _) => reclaim::give_back(&session.handle, lease),
+            (None, Some(_)) => {
+                session.connections.lose_proof();
+                client_level::tell_client(
+                    &session.core,
+                    &session.connections,
+                    &session.transaction,
+                    None,
+                );
+                loss::leave_connection(
+                    &session.core,
+                    &mut session.connections,
+                    &mut session.prepared,
                 );
             }
-            match (side.lease, tied) {
-                (Some(lease), Some(pins)) if !pins.is_empty() => {
-                    self.connections.current.held = Some(Held { lease, pins });
-                }
-                (Some(lease), _) => settle::give_back(&self.handle, lease),
-                (None, Some(_)) => {
-                    self.connections.lose_proof();
-                    client_level::tell_client(
-                        &self.core,
-                        &self.connections,
-                        &self.transaction,
-                        None,
-                    );
-                    loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
-                }
-                (None, None) => {}
-            }
-        }
-        if let Some(group) = group_of(&snapshot, back) {
-            self.connections.switch_to(group, &self.core);
-        }
-        let_go(&self.handle, &self.variables, &mut self.connections);
-    }
-
-    /// Before a statement that commits implicitly, on this group: what is open is committed over all
-    /// its groups. False: that failed, and the client has been answered.
-    pub(crate) async fn commit_before(&mut self, group: u32) -> Result<bool, End> {
-        let Some(dist_txn) = &self.transaction.dist_txn else {
-            return Ok(true);
-        };
-        let untouched = dist_txn.parts.is_empty();
-        // Its server does it.
-        if let [only] = &dist_txn.parts[..]
-            && only.group == group
-        {
-            return Ok(true);
-        }
-        if untouched {
-            self.transaction.dist_txn = None;
-            self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-            return Ok(true);
-        }
-        match self.finish(true).await.error() {
-            None => Ok(true),
-            Some((error, why)) => {
-                self.client.error(&error, &[&why]).await?;
-                Ok(false)
-            }
+            (None, None) => {}
         }
     }
+    if let Some(group) = group_of(&snapshot, back) {
+        session.connections.switch_to(group, &session.core);
+    }
+    let_go(&session.handle, &session.variables, &mut session.connections);
+}
 
-    /// After a command: a transaction of which a part is gone is rolled back everywhere.
-    pub(crate) async fn after_command(&mut self) {
-        if Box::pin(self.after_own()).await {
-            return;
+/// Before a statement that commits implicitly, on this group: what is open is committed over all
+/// its groups. False: that failed, and the client has been answered.
+pub(crate) async fn commit_before(session: &mut Session, group: u32) -> Result<bool, End> {
+    let Some(dist_txn) = &session.transaction.dist_txn else {
+        return Ok(true);
+    };
+    let untouched = dist_txn.parts.is_empty();
+    // Its server does it.
+    if let [only] = &dist_txn.parts[..]
+        && only.group == group
+    {
+        return Ok(true);
+    }
+    if untouched {
+        session.transaction.dist_txn = None;
+        session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        return Ok(true);
+    }
+    match finish(session, true).await.error() {
+        None => Ok(true),
+        Some((error, why)) => {
+            session.client.error(&error, &[&why]).await?;
+            Ok(false)
         }
-        let Some(dist_txn) = &mut self.transaction.dist_txn else {
-            return;
-        };
-        let failed = dist_txn.failed.take();
-        let crossed = dist_txn.has_crossed();
-        let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
-        let in_transaction = self.variables.status.contains(Status::IN_TRANS);
-        if groups.is_empty() {
-            if !in_transaction && !dist_txn.lost {
-                self.transaction.dist_txn = None;
+    }
+}
+
+/// After a command: a transaction of which a part is gone is rolled back everywhere.
+pub(crate) async fn after_command(session: &mut Session) {
+    if Box::pin(xa::after_own(session)).await {
+        return;
+    }
+    let Some(dist_txn) = &mut session.transaction.dist_txn else {
+        return;
+    };
+    let failed = dist_txn.failed.take();
+    let crossed = dist_txn.has_crossed();
+    let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
+    let in_transaction = session.variables.status.contains(Status::IN_TRANS);
+    if groups.is_empty() {
+        if !in_transaction && !dist_txn.lost {
+            session.transaction.dist_txn = None;
+        }
+        return;
+    }
+    let mut whole = groups
+        .iter()
+        .all(|group| held::held_in(&session.core, &mut session.connections, *group).is_some());
+    if whole && let Some(number) = failed {
+        whole = !(crossed && UNDONE.contains(&number));
+        for group in &groups {
+            whole = whole && is_open(&session.core, &mut session.connections, *group).await;
+        }
+    }
+    // The client heard that the transaction is over: the command was lost with a server that had no
+    // part in it yet.
+    let told_over = whole && failed.is_some() && !in_transaction;
+    match (whole, crossed) {
+        (true, _) if told_over => drop(finish(session, false).await),
+        (true, true) => {}
+        (true, false) => {
+            if !in_transaction && session.variables.status.contains(Status::AUTOCOMMIT) {
+                session.transaction.dist_txn = None;
+                let_go(&session.handle, &session.variables, &mut session.connections);
             }
-            return;
         }
-        let mut whole = groups
-            .iter()
-            .all(|group| held::held_in(&self.core, &mut self.connections, *group).is_some());
-        if whole && let Some(number) = failed {
-            whole = !(crossed && UNDONE.contains(&number));
-            for group in &groups {
-                whole = whole && is_open(&self.core, &mut self.connections, *group).await;
+        (false, true) => drop(finish(session, false).await),
+        (false, false) => {
+            session.transaction.dist_txn = None;
+            if failed.is_some() {
+                leave_ended(
+                    &session.core,
+                    &session.handle,
+                    &mut session.variables,
+                    &mut session.connections,
+                    groups[0],
+                );
             }
+            let_go(&session.handle, &session.variables, &mut session.connections);
         }
-        // The client heard that the transaction is over: the command was lost with a server that had no
-        // part in it yet.
-        let told_over = whole && failed.is_some() && !in_transaction;
-        match (whole, crossed) {
-            (true, _) if told_over => drop(self.finish(false).await),
-            (true, true) => {}
-            (true, false) => {
-                if !in_transaction && self.variables.status.contains(Status::AUTOCOMMIT) {
-                    self.transaction.dist_txn = None;
-                    let_go(&self.handle, &self.variables, &mut self.connections);
-                }
-            }
-            (false, true) => drop(self.finish(false).await),
-            (false, false) => {
-                self.transaction.dist_txn = None;
-                if failed.is_some() {
-                    leave_ended(
-                        &self.core,
-                        &self.handle,
-                        &mut self.variables,
-                        &mut self.connections,
-                        groups[0],
-                    );
-                }
-                let_go(&self.handle, &self.variables, &mut self.connections);
-            }
-        }
-        if !whole && failed.is_none() && in_transaction {
-            self.transaction.dist_txn = Some(Box::new(DistTxn {
-                lost: true,
-                ..DistTxn::default()
-            }));
-            self.variables.status |= Status::IN_TRANS;
-        }
+    }
+    if !whole && failed.is_none() && in_transaction {
+        session.transaction.dist_txn = Some(Box::new(DistTxn {
+            lost: true,
+            ..DistTxn::default()
+        }));
+        session.variables.status |= Status::IN_TRANS;
     }
 }
 
@@ -326,7 +327,7 @@ pub(super) fn leave_ended(
     variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
     if let Some(held) = held::take_held_in(core, connections, group) {
         match held.pins.is_empty() {
-            true => settle::give_back(handle, held.lease),
+            true => reclaim::give_back(handle, held.lease),
             false => held::put_held_in(core, connections, group, held),
         }
     }
@@ -396,7 +397,7 @@ fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut Group
     let mut all: Vec<Held> = others.collect();
     all.extend(free(&mut connections.current.held));
     for held in all {
-        settle::give_back(handle, held.lease);
+        reclaim::give_back(handle, held.lease);
     }
 }
 

@@ -31,15 +31,15 @@ pub(crate) mod xa_elsewhere;
 
 use std::sync::Arc;
 
-use farm::Group;
+use backend::ConnectionError;
 use farm::dist_txn::{Branch, GlobalId};
-use machines::xa::commit::Work;
+use farm::{Group, Xid, error};
+use machines::xa::commit::{Commit, Work};
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::execution::exec::Shape;
 
-pub(crate) use end::Unfinished;
 pub use enginesql::seal::Sealed;
 pub use keeper::{
     Allowed, BarrierPassed, BarriersHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled,
@@ -73,7 +73,7 @@ pub(crate) struct DistTxn {
     /// The texts of the savepoints that are set, in this order.
     savepoints: Vec<Vec<u8>>,
     /// It is an XA transaction of the client's own.
-    own: Option<Box<xa::Own>>,
+    own: Option<Box<Own>>,
     /// A part was lost behind a statement that had been answered with OK, and nothing of it is left.
     lost: bool,
     /// The last statement's error.
@@ -158,3 +158,54 @@ fn work_of(shape: &Shape, serializable: bool) -> Work {
         locked: serializable || shape.facts.contains(Facts::LOCKING_READ),
     }
 }
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum XaState {
+    Active,
+    Idle,
+    Prepared,
+    /// A server has rolled its part back, or a part was lost: nothing of it is left.
+    Undone,
+}
+
+impl XaState {
+    /// As servers name it.
+    fn name(self) -> &'static str {
+        match self {
+            XaState::Active => "ACTIVE",
+            XaState::Idle => "IDLE",
+            XaState::Prepared => "PREPARED",
+            XaState::Undone => "ROLLBACK ONLY",
+        }
+    }
+}
+
+/// The client's own XA transaction.
+struct Own {
+    pub xid: Xid,
+    pub state: XaState,
+    /// Once it is prepared.
+    pub machine: Option<Commit>,
+}
+
+/// A branch that recovery is to end, before the session reads its group again.
+pub(crate) struct Unfinished {
+    id: GlobalId,
+    group: u32,
+    name: Arc<str>,
+}
+
+/// The first release of MySQL whose XA survives crashes at every step.
+const MYSQL_SAFE: u32 = 80_030;
+
+fn refused(message: String) -> ConnectionError {
+    ConnectionError::Refused {
+        number: error::DIST_TXN_REFUSED.number,
+        sqlstate: *b"HY000",
+        message: message.into_bytes(),
+    }
+}
+
+/// Views show one moment only at this level.
+const REPEATABLE: &[u8] = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";

@@ -14,9 +14,9 @@ use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::dist_txn::held;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::local;
 use crate::introspection::operator::Answer;
 use crate::per_core::Core;
+use crate::session;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -39,39 +39,41 @@ struct Position {
     offset: Option<String>,
 }
 
-impl Session {
-    /// Answers a dump tool's question for the GTID position of its snapshot with the positions of all
-    /// groups. False: it is not asked, or one cannot be said.
-    pub(crate) async fn tell_positions(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        if shape.verb != Verb::Select
-            || !self.transaction.dist_txn.as_ref().is_some_and(|it| it.snapshot)
-        {
-            return Ok(false);
-        }
-        let text = user_variables::text(&self.client.request, &self.prepared, job);
-        let begins = text.get(..ASKED.len());
-        if !begins.is_some_and(|begins| begins.eq_ignore_ascii_case(ASKED)) {
-            return Ok(false);
-        }
-        let column = text["select ".len()..].trim_ascii().to_vec();
-        let positions = positions(&self.core, &mut self.connections, &self.transaction).await;
-        let all = positions.iter().map(|it| it.gtid.as_deref());
-        let Some(all) = all.collect::<Option<Vec<&str>>>().and_then(|it| joined(&it)) else {
-            return Ok(false);
-        };
-        let column = String::from_utf8_lossy(&column).into_owned();
-        local::send_answer(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            Answer {
-                columns: vec![column],
-                rows: vec![vec![Some(all)]],
-            },
-        )
-        .await?;
-        Ok(true)
+/// Answers a dump tool's question for the GTID position of its snapshot with the positions of all
+/// groups. False: it is not asked, or one cannot be said.
+pub(crate) async fn tell_positions(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    if shape.verb != Verb::Select
+        || !session.transaction.dist_txn.as_ref().is_some_and(|it| it.snapshot)
+    {
+        return Ok(false);
     }
+    let text = user_variables::text(&session.client.request, &session.prepared, job);
+    let begins = text.get(..ASKED.len());
+    if !begins.is_some_and(|begins| begins.eq_ignore_ascii_case(ASKED)) {
+        return Ok(false);
+    }
+    let column = text["select ".len()..].trim_ascii().to_vec();
+    let positions = positions(&session.core, &mut session.connections, &session.transaction).await;
+    let all = positions.iter().map(|it| it.gtid.as_deref());
+    let Some(all) = all.collect::<Option<Vec<&str>>>().and_then(|it| joined(&it)) else {
+        return Ok(false);
+    };
+    let column = String::from_utf8_lossy(&column).into_owned();
+    session::send_answer(
+        &mut session.client,
+        &session.variables,
+        &session.transaction,
+        Answer {
+            columns: vec![column],
+            rows: vec![vec![Some(all)]],
+        },
+    )
+    .await?;
+    Ok(true)
 }
 
 /// `HEDDLE SNAPSHOT`: the positions of the open snapshot.
@@ -90,7 +92,7 @@ pub(crate) async fn show_snapshot(
     let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
     let rows = positions(core, connections, transaction).await.into_iter().map(row).collect();
     let columns = ["group", "server", "gtid", "file", "position"];
-    local::send_answer(
+    session::send_answer(
         client,
         variables,
         transaction,

@@ -25,98 +25,96 @@ fn name_of(text: &[u8], mode: &Mode) -> Option<String> {
     Some(String::from_utf8_lossy(&name).to_lowercase())
 }
 
-impl Session {
-    /// Runs such a statement on all groups of the open transaction. False: it is one group's matter.
-    pub(super) async fn savepoint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
-        let Some(dist_txn) = &mut self.transaction.dist_txn else {
-            return Ok(false);
-        };
-        let mode = &self.variables.mode;
-        let name = name_of(&text, mode);
-        let mut set = dist_txn.savepoints.iter();
-        let at = set.position(|it| name_of(it, mode) == name);
-        let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
-        if let Some(name) = &name
-            && groups.is_empty()
-            && at.is_none()
-            && shape.verb != Verb::Savepoint
-        {
-            self.client.error(&error::SAVEPOINT_UNKNOWN, &[name]).await?;
-            return Ok(true);
-        }
-        match (shape.verb, at) {
-            // Its server says what is wrong with it.
-            _ if name.is_none() => {}
-            (Verb::Savepoint, at) => {
-                if let Some(at) = at {
-                    dist_txn.savepoints.remove(at);
-                }
-                dist_txn.savepoints.push(text.clone());
+/// Runs such a statement on all groups of the open transaction. False: it is one group's matter.
+pub(super) async fn savepoint(session: &mut Session, shape: &Shape, job: Job) -> Result<bool, End> {
+    let text = user_variables::text(&session.client.request, &session.prepared, job).to_vec();
+    let Some(dist_txn) = &mut session.transaction.dist_txn else {
+        return Ok(false);
+    };
+    let mode = &session.variables.mode;
+    let name = name_of(&text, mode);
+    let mut set = dist_txn.savepoints.iter();
+    let at = set.position(|it| name_of(it, mode) == name);
+    let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
+    if let Some(name) = &name
+        && groups.is_empty()
+        && at.is_none()
+        && shape.verb != Verb::Savepoint
+    {
+        session.client.error(&error::SAVEPOINT_UNKNOWN, &[name]).await?;
+        return Ok(true);
+    }
+    match (shape.verb, at) {
+        // Its server says what is wrong with it.
+        _ if name.is_none() => {}
+        (Verb::Savepoint, at) => {
+            if let Some(at) = at {
+                dist_txn.savepoints.remove(at);
             }
-            (Verb::RollbackTo, Some(at)) => dist_txn.savepoints.truncate(at + 1),
-            (_, Some(at)) => dist_txn.savepoints.truncate(at),
-            (_, None) => {}
+            dist_txn.savepoints.push(text.clone());
         }
-        match groups[..] {
-            [] if name.is_some() => verb::say_done(
-                &mut self.client,
-                &mut self.variables,
-                &self.transaction,
-                &mut self.run,
+        (Verb::RollbackTo, Some(at)) => dist_txn.savepoints.truncate(at + 1),
+        (_, Some(at)) => dist_txn.savepoints.truncate(at),
+        (_, None) => {}
+    }
+    match groups[..] {
+        [] if name.is_some() => verb::say_done(
+            &mut session.client,
+            &mut session.variables,
+            &session.transaction,
+            &mut session.run,
+            shape,
+        )
+        .await
+        .map(|()| true),
+        [] | [_] => {
+            verb::sit_at_coordinator(&session.core, &mut session.connections, &session.transaction);
+            Ok(false)
+        }
+        _ => {
+            savepoint_on_all(session, shape, &groups, &text).await?;
+            Ok(true)
+        }
+    }
+}
+
+/// The groups all run it at once, and the client gets one answer for them: the first error counts.
+async fn savepoint_on_all(
+    session: &mut Session,
+    shape: &Shape,
+    groups: &[u32],
+    text: &[u8],
+) -> Result<(), End> {
+    match run_on(&session.core, &mut session.connections, groups, text).await {
+        Ok(()) => {
+            verb::say_done(
+                &mut session.client,
+                &mut session.variables,
+                &session.transaction,
+                &mut session.run,
                 shape,
             )
-            .await
-            .map(|()| true),
-            [] | [_] => {
-                verb::sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
-                Ok(false)
-            }
-            _ => {
-                self.savepoint_on_all(shape, &groups, &text).await?;
-                Ok(true)
-            }
+            .await?
         }
-    }
-
-    /// The groups all run it at once, and the client gets one answer for them: the first error counts.
-    async fn savepoint_on_all(
-        &mut self,
-        shape: &Shape,
-        groups: &[u32],
-        text: &[u8],
-    ) -> Result<(), End> {
-        match run_on(&self.core, &mut self.connections, groups, text).await {
-            Ok(()) => {
-                verb::say_done(
-                    &mut self.client,
-                    &mut self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    shape,
-                )
-                .await?
-            }
-            Err(ConnectionError::Refused {
+        Err(ConnectionError::Refused {
+            number,
+            sqlstate,
+            message,
+        }) => {
+            let client = &mut session.client;
+            let refusal = mysql_wire::reply::ErrPacket {
                 number,
                 sqlstate,
-                message,
-            }) => {
-                let client = &mut self.client;
-                let refusal = mysql_wire::reply::ErrPacket {
-                    number,
-                    sqlstate,
-                    message: &message,
-                };
-                client.answer_error(&refusal).await?;
-            }
-            Err(error) => {
-                let why = error.to_string();
-                self.client.error(&error::DIST_TXN_UNDONE, &[&why]).await?;
-            }
+                message: &message,
+            };
+            client.answer_error(&refusal).await?;
         }
-        Ok(())
+        Err(error) => {
+            let why = error.to_string();
+            session.client.error(&error::DIST_TXN_UNDONE, &[&why]).await?;
+        }
     }
+    Ok(())
 }
 
 /// Runs a text on the connections of these groups, all at once; the first error counts. A

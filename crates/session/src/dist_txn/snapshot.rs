@@ -18,7 +18,6 @@ use futures_channel::oneshot;
 use mysql_wire::command::Command;
 use mysql_wire::status::Status;
 
-use super::admit::MYSQL_SAFE;
 use super::drive::allow;
 use super::question::NOT_ALLOWED;
 use super::{DistTxn, LetGo, Part};
@@ -29,8 +28,8 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::dist_txn::held;
 use crate::dist_txn::terms::of_session;
+use crate::dist_txn::{MYSQL_SAFE, REPEATABLE, admit, end, held};
 use crate::dist_txn::{dist_txn_name, positions, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -45,9 +44,6 @@ const TRIES: u32 = 8;
 
 /// Pause before that, in milliseconds; it doubles.
 const AGAIN_MS: u64 = 5;
-
-/// Views show one moment only at this level.
-pub(super) const REPEATABLE: &[u8] = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 /// What kind of transaction it is.
 #[derive(Clone, Copy)]
@@ -69,210 +65,218 @@ enum Opening {
     Failed(String),
 }
 
-impl Session {
-    /// Answers START TRANSACTION WITH CONSISTENT SNAPSHOT. False: it is one group's matter, or the
-    /// session's level has no such views.
-    pub(super) async fn begin_snapshot(
-        &mut self,
-        shape: &Shape,
-        job: Job,
-        read_only: bool,
-    ) -> Result<bool, End> {
-        let Some(groups) =
-            groups_of_snapshot(&self.core, &self.variables, &self.connections, &self.transaction)
-        else {
-            return Ok(false);
-        };
-        let parts = self.transaction.dist_txn.as_ref().map_or(0, |it| it.parts.len());
-        if parts > 0
-            && let Some((error, why)) = self.finish(true).await.error()
-        {
-            self.client.error(&error, &[&why]).await?;
-            return Ok(true);
+/// Answers START TRANSACTION WITH CONSISTENT SNAPSHOT. False: it is one group's matter, or the
+/// session's level has no such views.
+pub(super) async fn begin_snapshot(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+    read_only: bool,
+) -> Result<bool, End> {
+    let Some(groups) = groups_of_snapshot(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &session.transaction,
+    ) else {
+        return Ok(false);
+    };
+    let parts = session.transaction.dist_txn.as_ref().map_or(0, |it| it.parts.len());
+    if parts > 0
+        && let Some((error, why)) = end::finish(session, true).await.error()
+    {
+        session.client.error(&error, &[&why]).await?;
+        return Ok(true);
+    }
+    session.transaction.dist_txn = None;
+    session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    let text = user_variables::text(&session.client.request, &session.prepared, job).to_vec();
+    let manner = manner_of_snapshot(
+        &session.core,
+        &session.user,
+        &session.variables,
+        &session.promises,
+        &groups,
+        read_only,
+        &text,
+    );
+    if !open_in_time(session, &groups, shape, job, manner, &text).await? {
+        return Ok(true);
+    }
+    session.variables.status |= Status::IN_TRANS;
+    session.variables.status.set(Status::IN_TRANS_READONLY, read_only);
+    verb::say_done(
+        &mut session.client,
+        &mut session.variables,
+        &session.transaction,
+        &mut session.run,
+        shape,
+    )
+    .await?;
+    Ok(true)
+}
+
+/// Opens a view on each group. False: the client has been answered.
+async fn open_in_time(
+    session: &mut Session,
+    groups: &[Arc<Group>],
+    shape: &Shape,
+    job: Job,
+    manner: Manner,
+    text: &[u8],
+) -> Result<bool, End> {
+    let until_us = session.core.now_us() + session.promises.failover_wait_ms * 1000;
+    for tried in 0.. {
+        match open_snapshot(session, groups, shape, job, manner, text).await? {
+            Opening::Opened => break,
+            Opening::Answered => return Ok(false),
+            Opening::Failed(_) if tried < TRIES && session.core.now_us() < until_us => {
+                reactor::sleep(Duration::from_millis(AGAIN_MS << tried)).await;
+            }
+            Opening::Failed(why) => {
+                session.client.error(&error::SNAPSHOT_FAILED, &[&why]).await?;
+                return Ok(false);
+            }
         }
-        self.transaction.dist_txn = None;
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
-        let manner = manner_of_snapshot(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &self.promises,
-            &groups,
-            read_only,
-            &text,
-        );
-        if !self.open_in_time(&groups, shape, job, manner, &text).await? {
-            return Ok(true);
-        }
-        self.variables.status |= Status::IN_TRANS;
-        self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
-        verb::say_done(
-            &mut self.client,
-            &mut self.variables,
-            &self.transaction,
-            &mut self.run,
-            shape,
+    }
+    count(&session.core.counters.xa_snapshots);
+    Ok(true)
+}
+
+/// Where the operator wants it, a SELECT over several groups outside transactions gets a snapshot of
+/// its own. True: one is open, and [`end_read`] ends it. `None`: the client has been
+/// answered.
+pub(crate) async fn begin_read(
+    session: &mut Session,
+    names: &[Arc<str>],
+    shape: &Shape,
+    job: Job,
+) -> Result<Option<bool>, End> {
+    const TEXT: &[u8] = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
+    let wanted = session.core.settings().dist_txns.snapshot_reads;
+    let alone = session.transaction.dist_txn.is_none()
+        && is_free(session.variables.status)
+        && !shape.writes;
+    if !wanted
+        || !alone
+        || names.len() < 2
+        || groups_of_snapshot(
+            &session.core,
+            &session.variables,
+            &session.connections,
+            &session.transaction,
         )
-        .await?;
-        Ok(true)
+        .is_none()
+    {
+        return Ok(Some(false));
     }
+    let snapshot = session.core.snapshot();
+    let groups = names.iter().filter_map(|name| snapshot.group(name).cloned());
+    let groups: Vec<Arc<Group>> = groups.collect();
+    let manner = Manner {
+        read_only: true,
+        plain: true,
+        one_writer: false,
+        of_read: true,
+    };
+    match open_in_time(session, &groups, shape, job, manner, TEXT).await? {
+        true => {
+            // Its connections are kept until the end.
+            session.variables.status |= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+            Ok(Some(true))
+        }
+        false => Ok(None),
+    }
+}
 
-    /// Opens a view on each group. False: the client has been answered.
-    async fn open_in_time(
-        &mut self,
-        groups: &[Arc<Group>],
-        shape: &Shape,
-        job: Job,
-        manner: Manner,
-        text: &[u8],
-    ) -> Result<bool, End> {
-        let until_us = self.core.now_us() + self.promises.failover_wait_ms * 1000;
-        for tried in 0.. {
-            match self.open_snapshot(groups, shape, job, manner, text).await? {
-                Opening::Opened => break,
-                Opening::Answered => return Ok(false),
-                Opening::Failed(_) if tried < TRIES && self.core.now_us() < until_us => {
-                    reactor::sleep(Duration::from_millis(AGAIN_MS << tried)).await;
-                }
-                Opening::Failed(why) => {
-                    self.client.error(&error::SNAPSHOT_FAILED, &[&why]).await?;
-                    return Ok(false);
-                }
+/// Ends what [`begin_read`] began.
+pub(crate) async fn end_read(session: &mut Session) {
+    let _ = end::finish(session, true).await;
+}
+
+/// Opens a view on each group. What it began is undone unless all are open.
+async fn open_snapshot(
+    session: &mut Session,
+    groups: &[Arc<Group>],
+    shape: &Shape,
+    job: Job,
+    manner: Manner,
+    text: &[u8],
+) -> Result<Opening, End> {
+    session.transaction.dist_txn = Some(Box::new(DistTxn {
+        read_only: manner.read_only,
+        snapshot: true,
+        one_writer: manner.one_writer,
+        of_read: manner.of_read,
+        ..DistTxn::default()
+    }));
+    let begun = begin_parts(session, groups, shape, job, manner.plain).await?;
+    let Opening::Opened = begun else {
+        let _ = end::finish(session, false).await;
+        return Ok(begun);
+    };
+    let opened = match take_barriers(&session.core, &session.promises).await {
+        Ok(let_go) => {
+            if manner.plain {
+                positions::note_what_ran(
+                    &session.core,
+                    &mut session.connections,
+                    &mut session.transaction,
+                )
+                .await;
             }
-        }
-        count(&self.core.counters.xa_snapshots);
-        Ok(true)
-    }
-
-    /// Where the operator wants it, a SELECT over several groups outside transactions gets a snapshot of
-    /// its own. True: one is open, and [`Session::end_read`] ends it. `None`: the client has been
-    /// answered.
-    pub(crate) async fn begin_read(
-        &mut self,
-        names: &[Arc<str>],
-        shape: &Shape,
-        job: Job,
-    ) -> Result<Option<bool>, End> {
-        const TEXT: &[u8] = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
-        let wanted = self.core.settings().dist_txns.snapshot_reads;
-        let alone =
-            self.transaction.dist_txn.is_none() && is_free(self.variables.status) && !shape.writes;
-        if !wanted
-            || !alone
-            || names.len() < 2
-            || groups_of_snapshot(&self.core, &self.variables, &self.connections, &self.transaction)
-                .is_none()
-        {
-            return Ok(Some(false));
-        }
-        let snapshot = self.core.snapshot();
-        let groups = names.iter().filter_map(|name| snapshot.group(name).cloned());
-        let groups: Vec<Arc<Group>> = groups.collect();
-        let manner = Manner {
-            read_only: true,
-            plain: true,
-            one_writer: false,
-            of_read: true,
-        };
-        match self.open_in_time(&groups, shape, job, manner, TEXT).await? {
-            true => {
-                // Its connections are kept until the end.
-                self.variables.status |= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-                Ok(Some(true))
-            }
-            false => Ok(None),
-        }
-    }
-
-    /// Ends what [`Session::begin_read`] began.
-    pub(crate) async fn end_read(&mut self) {
-        let _ = self.finish(true).await;
-    }
-
-    /// Opens a view on each group. What it began is undone unless all are open.
-    async fn open_snapshot(
-        &mut self,
-        groups: &[Arc<Group>],
-        shape: &Shape,
-        job: Job,
-        manner: Manner,
-        text: &[u8],
-    ) -> Result<Opening, End> {
-        self.transaction.dist_txn = Some(Box::new(DistTxn {
-            read_only: manner.read_only,
-            snapshot: true,
-            one_writer: manner.one_writer,
-            of_read: manner.of_read,
-            ..DistTxn::default()
-        }));
-        let begun = self.begin_parts(groups, shape, job, manner.plain).await?;
-        let Opening::Opened = begun else {
-            let _ = self.finish(false).await;
-            return Ok(begun);
-        };
-        let opened = match take_barriers(&self.core, &self.promises).await {
-            Ok(let_go) => {
-                if manner.plain {
-                    positions::note_what_ran(
-                        &self.core,
-                        &mut self.connections,
-                        &mut self.transaction,
-                    )
+            let views =
+                open_views(&session.core, &mut session.connections, &session.transaction, text)
                     .await;
-                }
-                let views =
-                    open_views(&self.core, &mut self.connections, &self.transaction, text).await;
-                let verified = until_let_go(let_go).await;
-                views.and(verified)
-            }
-            Err(why) => Err(why),
-        };
-        Ok(match opened {
-            Ok(()) => Opening::Opened,
-            Err(why) => {
-                let _ = self.finish(false).await;
-                Opening::Failed(why)
-            }
-        })
-    }
-
-    /// Takes a connection of each group and begins its branch. No view is open yet.
-    async fn begin_parts(
-        &mut self,
-        groups: &[Arc<Group>],
-        shape: &Shape,
-        job: Job,
-        plain: bool,
-    ) -> Result<Opening, End> {
-        for (at, group) in groups.iter().enumerate() {
-            self.connections.switch_to(group, &self.core);
-            if !self.take_primary(shape, job).await? {
-                return Ok(Opening::Answered);
-            }
-            let begun = match at {
-                0 => {
-                    self.connections.current.replay = None;
-                    if let Some(dist_txn) = &mut self.transaction.dist_txn {
-                        dist_txn.parts.push(Part::plain(group));
-                    }
-                    dist_txn_name::name_dist_txn(
-                        &self.core,
-                        &mut self.connections,
-                        &mut self.transaction,
-                        plain,
-                    )
-                    .await
-                }
-                _ => self.start_branch(group, shape, plain).await,
-            };
-            if let Err(error) = begun {
-                self.connections.current.held = None;
-                return Ok(Opening::Failed(format!("group {}: {error}", group.name)));
-            }
+            let verified = until_let_go(let_go).await;
+            views.and(verified)
         }
-        Ok(Opening::Opened)
+        Err(why) => Err(why),
+    };
+    Ok(match opened {
+        Ok(()) => Opening::Opened,
+        Err(why) => {
+            let _ = end::finish(session, false).await;
+            Opening::Failed(why)
+        }
+    })
+}
+
+/// Takes a connection of each group and begins its branch. No view is open yet.
+async fn begin_parts(
+    session: &mut Session,
+    groups: &[Arc<Group>],
+    shape: &Shape,
+    job: Job,
+    plain: bool,
+) -> Result<Opening, End> {
+    for (at, group) in groups.iter().enumerate() {
+        session.connections.switch_to(group, &session.core);
+        if !admit::take_primary(session, shape, job).await? {
+            return Ok(Opening::Answered);
+        }
+        let begun = match at {
+            0 => {
+                session.connections.current.replay = None;
+                if let Some(dist_txn) = &mut session.transaction.dist_txn {
+                    dist_txn.parts.push(Part::plain(group));
+                }
+                dist_txn_name::name_dist_txn(
+                    &session.core,
+                    &mut session.connections,
+                    &mut session.transaction,
+                    plain,
+                )
+                .await
+            }
+            _ => admit::start_branch(session, group, shape, plain).await,
+        };
+        if let Err(error) = begun {
+            session.connections.current.held = None;
+            return Ok(Opening::Failed(format!("group {}: {error}", group.name)));
+        }
     }
+    Ok(Opening::Opened)
 }
 
 /// Opens the views of all parts, all at once.

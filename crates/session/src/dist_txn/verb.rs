@@ -13,10 +13,11 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::group_of;
 use crate::connections::pin::Pins;
+use crate::dist_txn::{end, savepoint, snapshot};
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::place;
+use crate::prepared::bound;
 use crate::session::{self, Session};
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
@@ -24,149 +25,165 @@ use crate::variables::assigned::switched;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
-impl Session {
-    /// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any
-    /// statement, on the seat that is the current one now.
-    pub(crate) async fn transact(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
-            return Ok(false);
-        }
-        match shape.verb {
-            Verb::Begin {
-                read_only,
-                snapshot: true,
-            } if self.begin_snapshot(shape, job, read_only).await? => Ok(true),
-            Verb::Begin { read_only, .. } => self.begin_later(shape, job, read_only).await,
-            Verb::Commit { .. } => self.end_open(shape, true).await,
-            Verb::Rollback { .. } => self.end_open(shape, false).await,
-            Verb::Savepoint
-                if may_begin_with_savepoint(
-                    &self.variables,
-                    &self.connections,
-                    &self.transaction,
-                ) =>
-            {
-                // Its first statement tells on which group.
-                self.transaction.dist_txn = Some(Box::new(begin_of_own(self.variables.status)));
-                self.variables.status |= Status::IN_TRANS;
-                self.savepoint(shape, job).await
-            }
-            Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint => {
-                self.savepoint(shape, job).await
-            }
-            _ => Ok(false),
-        }
+/// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any
+/// statement, on the seat that is the current one now.
+pub(crate) async fn transact(session: &mut Session, shape: &Shape, job: Job) -> Result<bool, End> {
+    if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
+        return Ok(false);
     }
-
-    /// BEGIN: answered, and sent when it is known where.
-    async fn begin_later(&mut self, shape: &Shape, job: Job, read_only: bool) -> Result<bool, End> {
-        let parts = self.transaction.dist_txn.as_ref().map_or(0, |it| it.parts.len());
-        if parts == 1 {
-            // It commits what is open there.
-            sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
-            self.transaction.renew_part();
-            return Ok(false);
-        }
-        if parts > 1
-            && let Some((error, why)) = self.finish(true).await.error()
+    match shape.verb {
+        Verb::Begin {
+            read_only,
+            snapshot: true,
+        } if snapshot::begin_snapshot(session, shape, job, read_only).await? => Ok(true),
+        Verb::Begin { read_only, .. } => begin_later(session, shape, job, read_only).await,
+        Verb::Commit { .. } => end_open(session, shape, true).await,
+        Verb::Rollback { .. } => end_open(session, shape, false).await,
+        Verb::Savepoint
+            if may_begin_with_savepoint(
+                &session.variables,
+                &session.connections,
+                &session.transaction,
+            ) =>
         {
-            self.client.error(&error, &[&why]).await?;
-            return Ok(true);
+            // Its first statement tells on which group.
+            session.transaction.dist_txn = Some(Box::new(begin_of_own(session.variables.status)));
+            session.variables.status |= Status::IN_TRANS;
+            savepoint::savepoint(session, shape, job).await
         }
-        let next = Pins::NEXT_TRANSACTION;
-        let tied = self.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
-        let elsewhere = parts == 0
-            && self.transaction.dist_txn.is_none()
-            && self.variables.status.contains(Status::IN_TRANS)
-            && self.connections.current.held.is_some();
-        if tied || elsewhere {
-            // What was set for this transaction was set on that connection.
-            begin_here(
-                &self.core,
-                &mut self.variables,
-                &mut self.connections,
-                &mut self.transaction,
-                read_only,
-            );
-            return Ok(false);
+        Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint => {
+            savepoint::savepoint(session, shape, job).await
         }
-        let frame = Request::query(user_variables::text(&self.client.request, &self.prepared, job))
+        _ => Ok(false),
+    }
+}
+
+/// BEGIN: answered, and sent when it is known where.
+async fn begin_later(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+    read_only: bool,
+) -> Result<bool, End> {
+    let parts = session.transaction.dist_txn.as_ref().map_or(0, |it| it.parts.len());
+    if parts == 1 {
+        // It commits what is open there.
+        sit_at_coordinator(&session.core, &mut session.connections, &session.transaction);
+        session.transaction.renew_part();
+        return Ok(false);
+    }
+    if parts > 1
+        && let Some((error, why)) = end::finish(session, true).await.error()
+    {
+        session.client.error(&error, &[&why]).await?;
+        return Ok(true);
+    }
+    let next = Pins::NEXT_TRANSACTION;
+    let tied = session.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
+    let elsewhere = parts == 0
+        && session.transaction.dist_txn.is_none()
+        && session.variables.status.contains(Status::IN_TRANS)
+        && session.connections.current.held.is_some();
+    if tied || elsewhere {
+        // What was set for this transaction was set on that connection.
+        begin_here(
+            &session.core,
+            &mut session.variables,
+            &mut session.connections,
+            &mut session.transaction,
+            read_only,
+        );
+        return Ok(false);
+    }
+    let frame =
+        Request::query(user_variables::text(&session.client.request, &session.prepared, job))
             .into_frame();
-        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
-        let begun = Begun {
-            shape: *shape,
-            frame,
-            before,
-        };
-        self.transaction.dist_txn = Some(Box::new(DistTxn::only_begun(begun, read_only)));
-        self.variables.status |= Status::IN_TRANS;
-        self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
-        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
-            .await?;
-        Ok(true)
-    }
+    let before = session.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+    let begun = Begun {
+        shape: *shape,
+        frame,
+        before,
+    };
+    session.transaction.dist_txn = Some(Box::new(DistTxn::only_begun(begun, read_only)));
+    session.variables.status |= Status::IN_TRANS;
+    session.variables.status.set(Status::IN_TRANS_READONLY, read_only);
+    say_done(
+        &mut session.client,
+        &mut session.variables,
+        &session.transaction,
+        &mut session.run,
+        shape,
+    )
+    .await?;
+    Ok(true)
+}
 
-    /// COMMIT or ROLLBACK.
-    async fn end_open(&mut self, shape: &Shape, commit: bool) -> Result<bool, End> {
-        let Some(dist_txn) = &self.transaction.dist_txn else {
-            return Ok(false);
-        };
-        let (parts, read_only) = (dist_txn.parts.len(), dist_txn.read_only);
-        if parts == 1 {
-            sit_at_coordinator(&self.core, &mut self.connections, &self.transaction);
-            self.transaction.renew_part();
-            return Ok(false);
-        }
-        let (chain, release) = settle::completion(&self.variables, shape.verb);
-        let next = dist_txn.next.clone();
-        let ended = match parts {
-            0 => {
-                self.transaction.dist_txn = None;
-                self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-                None
-            }
-            _ => self.finish(commit).await.error(),
-        };
-        if let Some((error, why)) = ended {
-            note_own(&mut self.variables, &mut self.run, shape, Some(error.number));
-            self.client.error(&error, &[&why]).await?;
-            return Ok(true);
-        }
-        if chain {
-            let begun = plain_begin(self.variables.status, read_only);
-            self.transaction.dist_txn = Some(Box::new(DistTxn {
-                next,
-                ..DistTxn::only_begun(begun, read_only)
-            }));
-            self.variables.status |= Status::IN_TRANS;
-            self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
-        }
-        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
-            .await?;
-        match release {
-            true => Err(End::Quit),
-            false => Ok(true),
-        }
+/// COMMIT or ROLLBACK.
+async fn end_open(session: &mut Session, shape: &Shape, commit: bool) -> Result<bool, End> {
+    let Some(dist_txn) = &session.transaction.dist_txn else {
+        return Ok(false);
+    };
+    let (parts, read_only) = (dist_txn.parts.len(), dist_txn.read_only);
+    if parts == 1 {
+        sit_at_coordinator(&session.core, &mut session.connections, &session.transaction);
+        session.transaction.renew_part();
+        return Ok(false);
     }
-
-    /// Before such a SET: if it does, all groups commit. False: the client has been answered.
-    pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
-        let text = place::text_of(&self.context(), job);
-        let text = text
-            .as_deref()
-            .unwrap_or_else(|| user_variables::text(&self.client.request, &self.prepared, job));
-        let refused = match switched(text, "autocommit", &self.variables.mode) {
-            None | Some(Some(false)) => return Ok(true),
-            Some(Some(true)) => self.finish(true).await.error(),
-            Some(None) => {
-                let why = "it may switch autocommit on, and so commit: send COMMIT before it";
-                Some((error::DIST_TXN_REFUSED, why.to_owned()))
-            }
-        };
-        match refused {
-            None => Ok(true),
-            Some((error, why)) => self.client.error(&error, &[&why]).await.map(|()| false),
+    let (chain, release) = settle::completion(&session.variables, shape.verb);
+    let next = dist_txn.next.clone();
+    let ended = match parts {
+        0 => {
+            session.transaction.dist_txn = None;
+            session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+            None
         }
+        _ => end::finish(session, commit).await.error(),
+    };
+    if let Some((error, why)) = ended {
+        note_own(&mut session.variables, &mut session.run, shape, Some(error.number));
+        session.client.error(&error, &[&why]).await?;
+        return Ok(true);
+    }
+    if chain {
+        let begun = plain_begin(session.variables.status, read_only);
+        session.transaction.dist_txn = Some(Box::new(DistTxn {
+            next,
+            ..DistTxn::only_begun(begun, read_only)
+        }));
+        session.variables.status |= Status::IN_TRANS;
+        session.variables.status.set(Status::IN_TRANS_READONLY, read_only);
+    }
+    say_done(
+        &mut session.client,
+        &mut session.variables,
+        &session.transaction,
+        &mut session.run,
+        shape,
+    )
+    .await?;
+    match release {
+        true => Err(End::Quit),
+        false => Ok(true),
+    }
+}
+
+/// Before such a SET: if it does, all groups commit. False: the client has been answered.
+pub(crate) async fn commit_by_set(session: &mut Session, job: Job) -> Result<bool, End> {
+    let text = bound::text_of(&session.context(), job);
+    let text = text
+        .as_deref()
+        .unwrap_or_else(|| user_variables::text(&session.client.request, &session.prepared, job));
+    let refused = match switched(text, "autocommit", &session.variables.mode) {
+        None | Some(Some(false)) => return Ok(true),
+        Some(Some(true)) => end::finish(session, true).await.error(),
+        Some(None) => {
+            let why = "it may switch autocommit on, and so commit: send COMMIT before it";
+            Some((error::DIST_TXN_REFUSED, why.to_owned()))
+        }
+    };
+    match refused {
+        None => Ok(true),
+        Some((error, why)) => session.client.error(&error, &[&why]).await.map(|()| false),
     }
 }
 

@@ -103,3 +103,6 @@ pub(super) fn shorten(wait_ms: u64) -> String {
          LEAST(@@innodb_lock_wait_timeout,CAST({seconds} AS UNSIGNED))"
     )
 }
+
+/// A decision is asked for so long on top of the wait for a primary.
+pub(super) const SETTLE_MS: u64 = 10_000;

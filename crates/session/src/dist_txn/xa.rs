@@ -9,13 +9,10 @@
 //!
 //! XA END is remembered only, and sent with what comes behind it.
 
-use std::sync::Arc;
-
 use farm::dist_txn::Verdict;
-use farm::{ClientError, Xid, error};
-use machines::xa::commit::{Commit, Event, Reason, Reply};
+use farm::{Xid, error};
+use machines::xa::commit::{Event, Reason, Reply};
 use mysql_wire::status::Status;
-use planner::Merging;
 use sqltext::{Facts, Xa, XaName, XaWay};
 
 use super::DistTxn;
@@ -27,473 +24,430 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
-use crate::dist_txn::held;
+use crate::dist_txn::xa_elsewhere::{Told, told};
 use crate::dist_txn::{self, end, verb, xa_elsewhere};
-use crate::execution::exec::{Job, Shape};
+use crate::dist_txn::{Own, XaState, admit, held};
+use crate::execution::exec::{Job, Ran, Shape};
+use crate::execution::servers;
 use crate::per_core::Core;
-use crate::scatter::{Part, Scatter, Wanted};
 use crate::session::Session;
+use crate::session::context::StatementContext;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
-/// How far it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum XaState {
-    Active,
-    Idle,
-    Prepared,
-    /// A server has rolled its part back, or a part was lost: nothing of it is left.
-    Undone,
-}
-
-impl XaState {
-    /// As servers name it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            XaState::Active => "ACTIVE",
-            XaState::Idle => "IDLE",
-            XaState::Prepared => "PREPARED",
-            XaState::Undone => "ROLLBACK ONLY",
-        }
+/// The XA statement that the current command is, and its text, where Heddle itself carries such statements out.
+pub(crate) fn own_statement(
+    context: &StatementContext<'_>,
+    shape: &Shape,
+    job: Job,
+) -> Option<(Xa, Vec<u8>)> {
+    let several = context.core.shared.published.load().groups.len() > 1;
+    if !several || shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
+        return None;
     }
+    let text = user_variables::text(&context.client.request, context.prepared, job).to_vec();
+    let xa = sqltext::xa(&text, &context.variables.mode)?;
+    Some((xa, text))
 }
 
-/// The client's own XA transaction.
-pub(super) struct Own {
-    pub xid: Xid,
-    pub state: XaState,
-    /// Once it is prepared.
-    pub machine: Option<Commit>,
-}
-
-/// What the client hears instead of OK.
-pub(super) type Told = Option<(ClientError, String)>;
-
-pub(super) fn told(error: ClientError) -> Told {
-    Some((error, String::new()))
-}
-
-impl Session {
-    /// Answers the client's XA statement. False: it goes to a server as it is.
-    pub(crate) async fn own_xa(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let several = self.core.shared.published.load().groups.len() > 1;
-        if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
-            return Ok(false);
-        }
-        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
-        let Some(xa) = sqltext::xa(&text, &self.variables.mode).filter(|_| several) else {
-            return Ok(false);
-        };
-        let name = match &xa {
-            Xa::Recover => return self.own_list(text, job).await.map(|()| true),
-            Xa::Start(name, _)
-            | Xa::End(name, _)
-            | Xa::Prepare(name)
-            | Xa::Commit(name, _)
-            | Xa::Rollback(name) => name,
-        };
-        let XaName {
-            gtrid,
-            bqual,
-            format,
-        } = name;
-        // Of one that is too long the server says so.
-        let Some(xid) = Xid::new(gtrid, bqual, *format) else {
-            return Ok(false);
-        };
-        let answer = match xa {
-            Xa::Start(_, way) => match self.own_start(shape, job, xid, way, &text).await? {
-                Some(answer) => answer,
-                None => return Ok(true),
-            },
-            _ if self.transaction.own().is_none() => match own_absent(
-                &self.core,
-                &self.variables,
-                &mut self.connections,
-                &mut self.transaction,
-                &self.promises,
-                &xa,
-                &xid,
+/// Answers the client's XA statement, but for XA RECOVER. False: it goes to a server as it is.
+pub(crate) async fn own_xa(session: &mut Session, shape: &Shape, job: Job) -> Result<bool, End> {
+    let Some((xa, text)) = own_statement(&session.context(), shape, job) else {
+        return Ok(false);
+    };
+    let name = match &xa {
+        Xa::Recover => return Ok(false),
+        Xa::Start(name, _)
+        | Xa::End(name, _)
+        | Xa::Prepare(name)
+        | Xa::Commit(name, _)
+        | Xa::Rollback(name) => name,
+    };
+    let XaName {
+        gtrid,
+        bqual,
+        format,
+    } = name;
+    // Of one that is too long the server says so.
+    let Some(xid) = Xid::new(gtrid, bqual, *format) else {
+        return Ok(false);
+    };
+    let answer = match xa {
+        Xa::Start(_, way) => match own_start(session, shape, job, xid, way, &text).await? {
+            Some(answer) => answer,
+            None => return Ok(true),
+        },
+        _ if session.transaction.own().is_none() => match own_absent(
+            &session.core,
+            &session.variables,
+            &mut session.connections,
+            &mut session.transaction,
+            &session.promises,
+            &xa,
+            &xid,
+        )
+        .await
+        {
+            Some(answer) => answer,
+            None => return Ok(false),
+        },
+        Xa::End(_, way) => session.transaction.own_end(&xid, way),
+        Xa::Prepare(_) => match own_prepare(session, &xid, shape).await? {
+            Some(answer) => answer,
+            None => return Ok(true),
+        },
+        Xa::Commit(_, way) => own_commit(session, &xid, way).await,
+        Xa::Rollback(_) => own_rollback(session, &xid).await,
+        Xa::Recover => None,
+    };
+    match answer {
+        None => {
+            verb::say_done(
+                &mut session.client,
+                &mut session.variables,
+                &session.transaction,
+                &mut session.run,
+                shape,
             )
-            .await
-            {
-                Some(answer) => answer,
-                None => return Ok(false),
-            },
-            Xa::End(_, way) => self.transaction.own_end(&xid, way),
-            Xa::Prepare(_) => match self.own_prepare(&xid, shape).await? {
-                Some(answer) => answer,
-                None => return Ok(true),
-            },
-            Xa::Commit(_, way) => self.own_commit(&xid, way).await,
-            Xa::Rollback(_) => self.own_rollback(&xid).await,
-            Xa::Recover => None,
-        };
-        match answer {
-            None => {
-                verb::say_done(
-                    &mut self.client,
-                    &mut self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    shape,
-                )
-                .await?
-            }
-            Some((error, why)) => self.client.error(&error, &[&why]).await?,
+            .await?
         }
-        Ok(true)
+        Some((error, why)) => session.client.error(&error, &[&why]).await?,
     }
+    Ok(true)
+}
 
-    /// XA START. `None`: the client has been answered.
-    async fn own_start(
-        &mut self,
-        shape: &Shape,
-        job: Job,
-        xid: Xid,
-        way: XaWay,
-        text: &[u8],
-    ) -> Result<Option<Told>, End> {
-        if way == XaWay::Resume
-            && let Some(own) = self.transaction.dist_txn.as_mut().and_then(|it| it.own.as_mut())
-            && own.state == XaState::Idle
-        {
-            if own.xid != xid {
-                return Ok(Some(told(error::XA_UNKNOWN)));
-            }
-            own.state = XaState::Active;
-            return Ok(Some(None));
-        }
-        if way != XaWay::Plain {
-            return Ok(Some(told(error::XA_INVALID)));
-        }
-        if let Some(own) = self.transaction.own() {
-            return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
-        }
-        let locks = |held: &crate::connections::group_connections::Held| {
-            held.pins.contains(Pins::LOCK_TABLES)
-        };
-        if self.transaction.dist_txn.is_some()
-            || self.variables.status.contains(Status::IN_TRANS)
-            || self.connections.current.held.as_ref().is_some_and(locks)
-        {
-            return Ok(Some(told(error::XA_OUTSIDE)));
-        }
-        if xid.is_reserved() {
-            return Ok(Some(told(error::XA_RESERVED)));
-        }
-        if xa_elsewhere::own_is_taken(&self.core, &xid).await {
-            return Ok(Some(told(error::XA_TAKEN)));
-        }
-        let own = Some(Box::new(Own {
-            xid,
-            state: XaState::Active,
-            machine: None,
-        }));
-        let next = Pins::NEXT_TRANSACTION;
-        if self.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next)) {
-            // What was set for this transaction was set on that connection.
-            self.own_start_here(*shape, job, own).await?;
-            return Ok(None);
-        }
-        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
-        let begun = super::Begun {
-            shape: *shape,
-            frame: Request::query(text).into_frame(),
-            before,
-        };
-        let mut dist_txn = DistTxn::only_begun(begun, false);
-        dist_txn.own = own;
-        self.transaction.dist_txn = Some(Box::new(dist_txn));
-        self.variables.status |= Status::IN_TRANS;
-        Ok(Some(None))
-    }
-
-    /// The held connection gets XA START at once, since another one would lack what was set there; the
-    /// client hears the server's answer.
-    async fn own_start_here(
-        &mut self,
-        shape: Shape,
-        job: Job,
-        own: Option<Box<Own>>,
-    ) -> Result<(), End> {
-        verb::begin_here(
-            &self.core,
-            &mut self.variables,
-            &mut self.connections,
-            &mut self.transaction,
-            false,
-        );
-        if let Some(dist_txn) = &mut self.transaction.dist_txn {
-            dist_txn.own = own;
-        }
-        Box::pin(self.run_here(shape, job)).await?;
-        if self.transaction.own_refused().is_some() || self.connections.current.held.is_none() {
-            self.transaction.dist_txn = None;
-        }
-        Ok(())
-    }
-
-    /// XA PREPARE. `None`: the client has been answered.
-    async fn own_prepare(&mut self, xid: &Xid, shape: &Shape) -> Result<Option<Told>, End> {
-        let Some(own) = self.transaction.own() else {
-            return Ok(Some(None));
-        };
-        if own.state != XaState::Idle {
-            return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
-        }
-        if own.xid != *xid {
+/// XA START. `None`: the client has been answered.
+async fn own_start(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+    xid: Xid,
+    way: XaWay,
+    text: &[u8],
+) -> Result<Option<Told>, End> {
+    if way == XaWay::Resume
+        && let Some(own) = session.transaction.dist_txn.as_mut().and_then(|it| it.own.as_mut())
+        && own.state == XaState::Idle
+    {
+        if own.xid != xid {
             return Ok(Some(told(error::XA_UNKNOWN)));
         }
-        let untouched = self.transaction.dist_txn.as_ref().is_some_and(|it| it.parts.is_empty());
-        if untouched && !Box::pin(self.own_at_home(shape)).await? {
-            return Ok(None);
-        }
-        Ok(Some(Box::pin(self.own_hold()).await))
+        own.state = XaState::Active;
+        return Ok(Some(None));
     }
-
-    /// One that has touched nothing is prepared all the same, where others find it. False: the client
-    /// has been answered.
-    async fn own_at_home(&mut self, shape: &Shape) -> Result<bool, End> {
-        let snapshot = self.core.snapshot();
-        let Some(home) = snapshot.home().cloned() else {
-            self.client.error(&error::NO_GROUP, &[]).await?;
-            return Ok(false);
-        };
-        let quiet = Shape {
-            hint: shape.hint,
-            ..Shape::command()
-        };
-        self.connections.switch_to(&home, &self.core);
-        self.decide_here(&home, &quiet).await
+    if way != XaWay::Plain {
+        return Ok(Some(told(error::XA_INVALID)));
     }
+    if let Some(own) = session.transaction.own() {
+        return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
+    }
+    let locks =
+        |held: &crate::connections::group_connections::Held| held.pins.contains(Pins::LOCK_TABLES);
+    if session.transaction.dist_txn.is_some()
+        || session.variables.status.contains(Status::IN_TRANS)
+        || session.connections.current.held.as_ref().is_some_and(locks)
+    {
+        return Ok(Some(told(error::XA_OUTSIDE)));
+    }
+    if xid.is_reserved() {
+        return Ok(Some(told(error::XA_RESERVED)));
+    }
+    if xa_elsewhere::own_is_taken(&session.core, &xid).await {
+        return Ok(Some(told(error::XA_TAKEN)));
+    }
+    let own = Some(Box::new(Own {
+        xid,
+        state: XaState::Active,
+        machine: None,
+    }));
+    let next = Pins::NEXT_TRANSACTION;
+    if session.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next)) {
+        // What was set for this transaction was set on that connection.
+        own_start_here(session, *shape, job, own).await?;
+        return Ok(None);
+    }
+    let before = session.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+    let begun = super::Begun {
+        shape: *shape,
+        frame: Request::query(text).into_frame(),
+        before,
+    };
+    let mut dist_txn = DistTxn::only_begun(begun, false);
+    dist_txn.own = own;
+    session.transaction.dist_txn = Some(Box::new(dist_txn));
+    session.variables.status |= Status::IN_TRANS;
+    Ok(Some(None))
+}
 
-    /// Prepares all of it.
-    async fn own_hold(&mut self) -> Told {
-        let mut dist_txn = self.transaction.dist_txn.take()?;
-        let parts = std::mem::take(&mut dist_txn.parts);
-        let (sides, pins) = dist_txn::end::sides_of(
-            &self.core,
-            &self.variables,
-            &mut self.connections,
-            parts,
-            dist_txn.own.as_deref(),
-        );
-        let drive = end::drive_of(
-            &self.context(),
-            &self.handle,
-            &self.promises,
-            dist_txn.id,
-            sides,
-            dist_txn.own.as_deref(),
-            None,
-        );
-        let ended = Box::pin(drive.run(Event::Hold)).await;
-        if ended.reply == Reply::Held {
-            for (side, tied) in ended.sides.into_iter().zip(pins) {
-                let (part, lease) = side.into_part();
-                if let Some(lease) = lease {
-                    // No statement gives it back.
-                    let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
-                    held::put_held_in(
-                        &self.core,
-                        &mut self.connections,
-                        part.group,
-                        crate::connections::group_connections::Held { lease, pins },
-                    );
-                }
-                dist_txn.parts.push(part);
+/// The held connection gets XA START at once, since another one would lack what was set there; the
+/// client hears the server's answer.
+async fn own_start_here(
+    session: &mut Session,
+    shape: Shape,
+    job: Job,
+    own: Option<Box<Own>>,
+) -> Result<(), End> {
+    verb::begin_here(
+        &session.core,
+        &mut session.variables,
+        &mut session.connections,
+        &mut session.transaction,
+        false,
+    );
+    if let Some(dist_txn) = &mut session.transaction.dist_txn {
+        dist_txn.own = own;
+    }
+    // What begins a transaction recalls nothing.
+    let (Ran::Answered | Ran::Recalls(_)) =
+        Box::pin(servers::run_here(session, shape, job)).await?;
+    if session.transaction.own_refused().is_some() || session.connections.current.held.is_none() {
+        session.transaction.dist_txn = None;
+    }
+    Ok(())
+}
+
+/// XA PREPARE. `None`: the client has been answered.
+async fn own_prepare(session: &mut Session, xid: &Xid, shape: &Shape) -> Result<Option<Told>, End> {
+    let Some(own) = session.transaction.own() else {
+        return Ok(Some(None));
+    };
+    if own.state != XaState::Idle {
+        return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
+    }
+    if own.xid != *xid {
+        return Ok(Some(told(error::XA_UNKNOWN)));
+    }
+    let untouched = session.transaction.dist_txn.as_ref().is_some_and(|it| it.parts.is_empty());
+    if untouched && !Box::pin(own_at_home(session, shape)).await? {
+        return Ok(None);
+    }
+    Ok(Some(Box::pin(own_hold(session)).await))
+}
+
+/// One that has touched nothing is prepared all the same, where others find it. False: the client
+/// has been answered.
+async fn own_at_home(session: &mut Session, shape: &Shape) -> Result<bool, End> {
+    let snapshot = session.core.snapshot();
+    let Some(home) = snapshot.home().cloned() else {
+        session.client.error(&error::NO_GROUP, &[]).await?;
+        return Ok(false);
+    };
+    let quiet = Shape {
+        hint: shape.hint,
+        ..Shape::command()
+    };
+    session.connections.switch_to(&home, &session.core);
+    admit::decide_here(session, &home, &quiet).await
+}
+
+/// Prepares all of it.
+async fn own_hold(session: &mut Session) -> Told {
+    let mut dist_txn = session.transaction.dist_txn.take()?;
+    let parts = std::mem::take(&mut dist_txn.parts);
+    let (sides, pins) = dist_txn::end::sides_of(
+        &session.core,
+        &session.variables,
+        &mut session.connections,
+        parts,
+        dist_txn.own.as_deref(),
+    );
+    let drive = end::drive_of(
+        &session.context(),
+        &session.handle,
+        &session.promises,
+        dist_txn.id,
+        sides,
+        dist_txn.own.as_deref(),
+        None,
+    );
+    let ended = Box::pin(drive.run(Event::Hold)).await;
+    if ended.reply == Reply::Held {
+        for (side, tied) in ended.sides.into_iter().zip(pins) {
+            let (part, lease) = side.into_part();
+            if let Some(lease) = lease {
+                // No statement gives it back.
+                let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
+                held::put_held_in(
+                    &session.core,
+                    &mut session.connections,
+                    part.group,
+                    crate::connections::group_connections::Held { lease, pins },
+                );
             }
-            if let Some(own) = &mut dist_txn.own {
-                own.state = XaState::Prepared;
-                own.machine = Some(ended.machine);
-            }
-            self.transaction.dist_txn = Some(dist_txn);
-            return None;
+            dist_txn.parts.push(part);
         }
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let outcome = end::judge(&self.core, &mut self.transaction, dist_txn.id, &ended);
-        self.settle_sides(ended.sides, pins);
-        self.connections.forget_xa();
-        match outcome {
-            Outcome::Undone(why) => Some((error::XA_UNDONE, why.unwrap_or_default())),
-            Outcome::Committed | Outcome::Unknown(_) => {
-                let why =
-                    "the group that has it does not answer; whether it is prepared cannot be told";
-                Some((error::XA_PENDING, why.to_owned()))
-            }
+        if let Some(own) = &mut dist_txn.own {
+            own.state = XaState::Prepared;
+            own.machine = Some(ended.machine);
+        }
+        session.transaction.dist_txn = Some(dist_txn);
+        return None;
+    }
+    session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    let outcome = end::judge(&session.core, &mut session.transaction, dist_txn.id, &ended);
+    end::settle_sides(session, ended.sides, pins);
+    session.connections.forget_xa();
+    match outcome {
+        Outcome::Undone(why) => Some((error::XA_UNDONE, why.unwrap_or_default())),
+        Outcome::Committed | Outcome::Unknown(_) => {
+            let why =
+                "the group that has it does not answer; whether it is prepared cannot be told";
+            Some((error::XA_PENDING, why.to_owned()))
         }
     }
+}
 
-    async fn own_commit(&mut self, xid: &Xid, way: XaWay) -> Told {
-        let own = self.transaction.own()?;
-        match (own.state, way) {
-            (state, _) if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
-            (XaState::Idle, XaWay::OnePhase) => self.own_finish(true).await,
-            (XaState::Prepared, XaWay::Plain) => self.own_release(Verdict::Commit).await,
-            (XaState::Prepared, _) => told(error::XA_INVALID),
-            (XaState::Undone, _) => {
-                own_forget(&mut self.variables, &mut self.transaction);
-                Some((error::XA_UNDONE, LOST.to_owned()))
-            }
-            (state, _) => Some((error::XA_STATE, state.name().to_owned())),
+async fn own_commit(session: &mut Session, xid: &Xid, way: XaWay) -> Told {
+    let own = session.transaction.own()?;
+    match (own.state, way) {
+        (state, _) if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
+        (XaState::Idle, XaWay::OnePhase) => own_finish(session, true).await,
+        (XaState::Prepared, XaWay::Plain) => own_release(session, Verdict::Commit).await,
+        (XaState::Prepared, _) => told(error::XA_INVALID),
+        (XaState::Undone, _) => {
+            own_forget(&mut session.variables, &mut session.transaction);
+            Some((error::XA_UNDONE, LOST.to_owned()))
         }
+        (state, _) => Some((error::XA_STATE, state.name().to_owned())),
     }
+}
 
-    async fn own_rollback(&mut self, xid: &Xid) -> Told {
-        let own = self.transaction.own()?;
-        match own.state {
-            state if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
-            XaState::Idle => self.own_finish(false).await,
-            XaState::Prepared => self.own_release(Verdict::Abort).await,
-            XaState::Undone => {
-                own_forget(&mut self.variables, &mut self.transaction);
-                None
-            }
-            XaState::Active => Some((error::XA_STATE, XaState::Active.name().to_owned())),
+async fn own_rollback(session: &mut Session, xid: &Xid) -> Told {
+    let own = session.transaction.own()?;
+    match own.state {
+        state if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
+        XaState::Idle => own_finish(session, false).await,
+        XaState::Prepared => own_release(session, Verdict::Abort).await,
+        XaState::Undone => {
+            own_forget(&mut session.variables, &mut session.transaction);
+            None
         }
+        XaState::Active => Some((error::XA_STATE, XaState::Active.name().to_owned())),
     }
+}
 
-    /// Ends one that is not prepared.
-    async fn own_finish(&mut self, commit: bool) -> Told {
-        let outcome = Box::pin(self.finish(commit)).await;
-        self.connections.forget_xa();
-        match outcome {
-            Outcome::Committed | Outcome::Undone(None) => None,
-            Outcome::Undone(Some(why)) => Some((error::XA_UNDONE, why)),
-            Outcome::Unknown(why) => Some((error::XA_PENDING, why)),
-        }
+/// Ends one that is not prepared.
+async fn own_finish(session: &mut Session, commit: bool) -> Told {
+    let outcome = Box::pin(end::finish(session, commit)).await;
+    session.connections.forget_xa();
+    match outcome {
+        Outcome::Committed | Outcome::Undone(None) => None,
+        Outcome::Undone(Some(why)) => Some((error::XA_UNDONE, why)),
+        Outcome::Unknown(why) => Some((error::XA_PENDING, why)),
     }
+}
 
-    /// Ends one that is prepared.
-    async fn own_release(&mut self, verdict: Verdict) -> Told {
-        let mut dist_txn = self.transaction.dist_txn.take()?;
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let machine = dist_txn.own.as_mut().and_then(|own| own.machine.take());
-        let parts = std::mem::take(&mut dist_txn.parts);
-        let (mut sides, pins) = dist_txn::end::sides_of(
-            &self.core,
-            &self.variables,
-            &mut self.connections,
-            parts,
-            dist_txn.own.as_deref(),
-        );
-        for side in &mut sides {
-            side.prepared = true;
-        }
-        let drive = end::drive_of(
-            &self.context(),
-            &self.handle,
-            &self.promises,
-            dist_txn.id,
-            sides,
-            dist_txn.own.as_deref(),
-            machine,
-        );
-        let event = match verdict {
-            Verdict::Commit => Event::Commit,
-            Verdict::Abort => Event::Rollback,
-        };
-        let ended = Box::pin(drive.run(event)).await;
-        let clear = match ended.reply {
-            Reply::Committed { .. } | Reply::RolledBack(None) => true,
-            Reply::RolledBack(Some(Reason::Lost(_) | Reason::Refused(..))) => false,
-            Reply::Held | Reply::Unknown => false,
-        };
-        if clear {
-            let _ = end::judge(&self.core, &mut self.transaction, dist_txn.id, &ended);
-        }
-        self.settle_sides(ended.sides, pins);
-        self.connections.forget_xa();
-        match (clear, dist_txn.own) {
-            (false, Some(own)) => {
-                Box::pin(xa_elsewhere::own_elsewhere(
-                    &self.core,
-                    &mut self.connections,
-                    &self.transaction,
-                    &self.promises,
-                    &own.xid,
-                    verdict,
-                ))
-                .await
-            }
-            _ => None,
-        }
+/// Ends one that is prepared.
+async fn own_release(session: &mut Session, verdict: Verdict) -> Told {
+    let mut dist_txn = session.transaction.dist_txn.take()?;
+    session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    let machine = dist_txn.own.as_mut().and_then(|own| own.machine.take());
+    let parts = std::mem::take(&mut dist_txn.parts);
+    let (mut sides, pins) = dist_txn::end::sides_of(
+        &session.core,
+        &session.variables,
+        &mut session.connections,
+        parts,
+        dist_txn.own.as_deref(),
+    );
+    for side in &mut sides {
+        side.prepared = true;
     }
+    let drive = end::drive_of(
+        &session.context(),
+        &session.handle,
+        &session.promises,
+        dist_txn.id,
+        sides,
+        dist_txn.own.as_deref(),
+        machine,
+    );
+    let event = match verdict {
+        Verdict::Commit => Event::Commit,
+        Verdict::Abort => Event::Rollback,
+    };
+    let ended = Box::pin(drive.run(event)).await;
+    let clear = match ended.reply {
+        Reply::Committed { .. } | Reply::RolledBack(None) => true,
+        Reply::RolledBack(Some(Reason::Lost(_) | Reason::Refused(..))) => false,
+        Reply::Held | Reply::Unknown => false,
+    };
+    if clear {
+        let _ = end::judge(&session.core, &mut session.transaction, dist_txn.id, &ended);
+    }
+    end::settle_sides(session, ended.sides, pins);
+    session.connections.forget_xa();
+    match (clear, dist_txn.own) {
+        (false, Some(own)) => {
+            Box::pin(xa_elsewhere::own_elsewhere(
+                &session.core,
+                &mut session.connections,
+                &session.transaction,
+                &session.promises,
+                &own.xid,
+                verdict,
+            ))
+            .await
+        }
+        _ => None,
+    }
+}
 
-    /// After a command within the client's own transaction. False: there is none.
-    pub(super) async fn after_own(&mut self) -> bool {
-        let Some(dist_txn) = &mut self.transaction.dist_txn else {
-            return false;
-        };
-        let Some(state) = dist_txn.own.as_ref().map(|own| own.state) else {
-            return false;
-        };
-        let failed = dist_txn.failed.take();
-        // The client heard that it is over.
-        let told_over = failed.is_some() && !self.variables.status.contains(Status::IN_TRANS);
-        self.variables.status |= Status::IN_TRANS;
-        if matches!(state, XaState::Prepared | XaState::Undone) {
-            return true;
-        }
-        let Some(dist_txn) = &self.transaction.dist_txn else {
-            return true;
-        };
-        let crossed = dist_txn.has_crossed();
-        let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
-        let held = groups
-            .iter()
-            .all(|group| held::held_in(&self.core, &mut self.connections, *group).is_some());
-        let mut whole = held && !told_over;
-        if whole && let Some(number) = failed {
-            whole = !(crossed && UNDONE.contains(&number));
-            for group in &groups {
-                whole = whole
-                    && dist_txn::end::is_open(&self.core, &mut self.connections, *group).await;
-            }
-        }
-        if !whole {
-            self.undo_own().await;
-        }
-        true
+/// After a command within the client's own transaction. False: there is none.
+pub(super) async fn after_own(session: &mut Session) -> bool {
+    let Some(dist_txn) = &mut session.transaction.dist_txn else {
+        return false;
+    };
+    let Some(state) = dist_txn.own.as_ref().map(|own| own.state) else {
+        return false;
+    };
+    let failed = dist_txn.failed.take();
+    // The client heard that it is over.
+    let told_over = failed.is_some() && !session.variables.status.contains(Status::IN_TRANS);
+    session.variables.status |= Status::IN_TRANS;
+    if matches!(state, XaState::Prepared | XaState::Undone) {
+        return true;
     }
+    let Some(dist_txn) = &session.transaction.dist_txn else {
+        return true;
+    };
+    let crossed = dist_txn.has_crossed();
+    let groups: Vec<u32> = dist_txn.parts.iter().map(|part| part.group).collect();
+    let held = groups
+        .iter()
+        .all(|group| held::held_in(&session.core, &mut session.connections, *group).is_some());
+    let mut whole = held && !told_over;
+    if whole && let Some(number) = failed {
+        whole = !(crossed && UNDONE.contains(&number));
+        for group in &groups {
+            whole = whole
+                && dist_txn::end::is_open(&session.core, &mut session.connections, *group).await;
+        }
+    }
+    if !whole {
+        undo_own(session).await;
+    }
+    true
+}
 
-    /// A part of it is gone: so is the rest. The client has to end it still.
-    pub(super) async fn undo_own(&mut self) {
-        let Some(xid) = self.transaction.own().map(|own| own.xid.clone()) else {
-            return;
-        };
-        let _ = Box::pin(self.finish(false)).await;
-        self.connections.forget_xa();
-        let own = Some(Box::new(Own {
-            xid,
-            state: XaState::Undone,
-            machine: None,
-        }));
-        self.transaction.dist_txn = Some(Box::new(DistTxn {
-            own,
-            ..DistTxn::default()
-        }));
-        self.variables.status |= Status::IN_TRANS;
-    }
-
-    /// XA RECOVER: the clients' own transactions of all groups.
-    async fn own_list(&mut self, text: Vec<u8>, job: Job) -> Result<(), End> {
-        let snapshot = self.core.snapshot();
-        let groups = snapshot.groups.iter();
-        let groups = groups.filter(|group| group.kind == farm::GroupKind::Replication);
-        let part = |group: &Arc<farm::Group>| Part {
-            group: group.name.clone(),
-            text: text.clone(),
-        };
-        let scatter = Scatter {
-            parts: groups.map(part).collect(),
-            answer: Wanted::Prepared(Merging::default()),
-            clock: false,
-        };
-        Box::pin(self.scatter_alone(&scatter, Shape::command(), job)).await
-    }
+/// A part of it is gone: so is the rest. The client has to end it still.
+pub(super) async fn undo_own(session: &mut Session) {
+    let Some(xid) = session.transaction.own().map(|own| own.xid.clone()) else {
+        return;
+    };
+    let _ = Box::pin(end::finish(session, false)).await;
+    session.connections.forget_xa();
+    let own = Some(Box::new(Own {
+        xid,
+        state: XaState::Undone,
+        machine: None,
+    }));
+    session.transaction.dist_txn = Some(Box::new(DistTxn {
+        own,
+        ..DistTxn::default()
+    }));
+    session.variables.status |= Status::IN_TRANS;
 }
 
 /// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.

@@ -1,19 +1,18 @@
 //! XA transactions of clients that another session or another router has.
 
-use super::end::SETTLE_MS;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
-use crate::dist_txn::xa;
-use crate::dist_txn::xa::{Told, XaState};
+use crate::dist_txn::XaState;
+use crate::dist_txn::waits::SETTLE_MS;
 use crate::execution::exec::Shape;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
 use farm::dist_txn::{Owned, Verdict};
-use farm::{Xid, error};
+use farm::{ClientError, Xid, error};
 use futures_channel::oneshot;
 use sqltext::{Class, Facts, Verb};
 use std::sync::Arc;
@@ -68,7 +67,7 @@ pub(crate) async fn own_elsewhere(
     verdict: Verdict,
 ) -> Told {
     if xid.is_reserved() {
-        return xa::told(error::XA_RESERVED);
+        return told(error::XA_RESERVED);
     }
     let limit_ms = promises.failover_wait_ms + SETTLE_MS;
     let (tell, heard) = oneshot::channel();
@@ -87,7 +86,7 @@ pub(crate) async fn own_elsewhere(
     client_level::tell_client_everywhere(core, transaction);
     match heard {
         Ok(Owned::Ended) => None,
-        Ok(Owned::Unknown) => xa::told(error::XA_UNKNOWN),
+        Ok(Owned::Unknown) => told(error::XA_UNKNOWN),
         Ok(Owned::Several(groups)) => {
             let groups = groups.join(" and ");
             let why = format!("groups {groups} have each one of this name: end them there");
@@ -96,4 +95,11 @@ pub(crate) async fn own_elsewhere(
         Ok(Owned::Pending(why)) => Some((error::XA_PENDING, why)),
         Err(_) => Some((error::XA_PENDING, "the control plane ends".to_owned())),
     }
+}
+
+/// What the client hears instead of OK.
+pub(super) type Told = Option<(ClientError, String)>;
+
+pub(super) fn told(error: ClientError) -> Told {
+    Some((error, String::new()))
 }

@@ -15,10 +15,15 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use backend::{Key as Profile, SessionState};
+use farm::ServerId;
 use mysql_wire::relay::Outcome;
 use rustc_hash::FxHashMap;
 
+use crate::authentication::login::SessionUser;
+use crate::client::Client;
 use crate::execution::point::Vouched;
+use crate::per_core::Core;
+use crate::variables::session_variables::SessionVariables;
 
 /// Longer replies are not kept.
 pub(crate) const REPLY_BYTES_MAX: usize = 262_144;
@@ -161,6 +166,31 @@ impl<K: Clone + Eq + Hash> Cache<K> {
     /// Forgets everything: accounts have changed, and with them what anybody may see.
     pub fn clear(&self) {
         *self.0.borrow_mut() = Inner::default();
+    }
+}
+
+pub(crate) fn cache_key(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    variables: &SessionVariables,
+) -> Key {
+    cache_key_of(core, user, client, variables, &client.request.payload()[1..])
+}
+
+pub(crate) fn cache_key_of(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    variables: &SessionVariables,
+    text: &[u8],
+) -> Key {
+    let pools = &core.pools;
+    Key {
+        text: text.into(),
+        profile: pools.key(ServerId(0), true, &user.identity.pass),
+        state: Rc::clone(&variables.state),
+        capabilities: client.capabilities.bits(),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Must not know: the client, and what is done with a command ([`crate::execution::servers`]).
 
+pub(crate) mod text_shape;
+
 use std::collections::VecDeque;
 
 use backend::{Global, TOO_MANY_STATEMENTS, Target};
@@ -131,6 +133,17 @@ pub(crate) struct Run {
     pub again: bool,
     /// Errors that pass by themselves: the statement may be repeated so often.
     pub transient: Transient,
+    /// It has not run; see [`Ran::Recalls`].
+    pub recalls: bool,
+}
+
+/// What became of a command that was to run on the current group.
+#[must_use]
+pub(crate) enum Ran {
+    /// Its client has its answer.
+    Answered,
+    /// It has not run: it asks for what the connection of the statement before knew, which is gone.
+    Recalls(Shape),
 }
 
 /// The commands that were sent behind the current one, in order.

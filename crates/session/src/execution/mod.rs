@@ -16,7 +16,7 @@ pub(crate) mod relayed;
 pub(crate) mod route;
 pub(crate) mod ruled;
 pub(crate) mod rules;
-mod servers;
+pub(crate) mod servers;
 pub(crate) mod servers_tried;
 pub(crate) mod statement_run;
 pub(crate) mod without;

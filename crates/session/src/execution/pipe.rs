@@ -1,6 +1,7 @@
 //! The buffer between a server and the client, with what of it is ready to be passed on.
 
 use backend::Connection;
+use mysql_wire::relay::BUFFER_BYTES;
 
 /// Bytes on their way from a server to the client.
 pub(crate) struct Pipe {
@@ -17,3 +18,19 @@ impl Pipe {
         received.map(drop)
     }
 }
+
+/// Makes sure that a receive has room, and that what must be seen whole will fit.
+pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
+    let wanted = match (need, long) {
+        (0, true) => LONG_BUFFER_BYTES,
+        (0, false) => BUFFER_BYTES,
+        (need, _) => need + 1,
+    };
+    if buffer.capacity() < wanted || buffer.len() == buffer.capacity() {
+        let target = wanted.max(buffer.len() + 1);
+        buffer.reserve_exact(target - buffer.len());
+    }
+}
+
+/// The pieces of a long reply. It bounds what a slow client costs.
+pub(crate) const LONG_BUFFER_BYTES: usize = 65_536;

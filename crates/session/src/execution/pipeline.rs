@@ -18,27 +18,27 @@ use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
+use crate::consistency::reads;
 use crate::counters::count;
 use crate::dist_txn::held;
-use crate::execution::attempt;
-use crate::execution::exec::{Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape};
+use crate::execution::exec::{
+    Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape, text_shape,
+};
 use crate::execution::pipe::Pipe;
-use crate::execution::rules;
-use crate::execution::{measure, relayed, servers_tried};
-use crate::per_core::{Core, Handle};
-use crate::place;
-use crate::place::Where;
+use crate::execution::relayed::readdress;
+use crate::execution::statement_run::clock;
+use crate::execution::{attempt, rules};
+use crate::execution::{measure, relayed};
+use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
-use crate::transaction::{replay, unit_of_work};
+use crate::transaction::{replay, settle};
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
 
@@ -75,177 +75,175 @@ fn may_ride(shape: &Shape, replica: bool, plain_ends: bool) -> bool {
     }
 }
 
-impl Session {
-    /// The commands behind the current one that are to be sent with it: none, or those that have
-    /// come whole, up to the first that must wait.
-    pub(crate) async fn couple(
-        &mut self,
-        connection: &mut Connection,
-        run: &Run,
-        replica: bool,
-    ) -> Pipeline {
-        let mut pipeline = Pipeline::default();
-        let text = matches!(run.job, Job::Frame(Expect::Results) | Job::Execute(_));
-        let place = self.client.request.place();
-        let leads = text && place.len() <= BYTES_MAX && !self.client.request.is_split();
-        // Attributes stand between the texts of a pipeline and are not for every server.
-        let attributes = Capabilities::QUERY_ATTRIBUTES;
-        let plain =
-            !query::has_attributes(&self.client) && !connection.capabilities.contains(attributes);
-        // The replica was chosen by what the tables of the first statement need.
-        let narrowed = replica && self.promises.narrowed.is_some();
-        if !leads
-            || narrowed
-            || !plain
-            || self.run.ruled.is_some()
-            || !may_flow(&self.core, &self.variables, &self.connections, &self.transaction)
-            || is_carried_out_here(&self.core, &self.transaction, &run.shape)
-            || !rides(
-                &self.client.request,
-                &self.variables,
-                &self.prepared,
-                &run.shape,
-                run.job,
-                replica,
-            )
-        {
-            return pipeline;
-        }
-        let crowded =
-            self.connections.current.held.is_none() && self.core.pools.wanted(connection.server);
-        let commands_max = if crowded {
-            COMMANDS_CROWDED_MAX
-        } else {
-            COMMANDS_MAX
-        };
-        while pipeline.commands.len() < commands_max && self.client.step() {
-            let end = self.client.request.place().end;
-            if end - place.start > BYTES_MAX {
-                break;
-            }
-            let Some(command) = self.next_pipelined(connection, replica) else {
-                break;
-            };
-            let asks = insert_id::needs_insert_id(&command.shape);
-            // What fails here is found out by the command in front.
-            if asks
-                && insert_id::move_insert_id(&self.handle, &mut self.variables, connection)
-                    .await
-                    .is_err()
-            {
-                readdress(&mut self.client.request, &command);
-                break;
-            }
-            pipeline.commands.push_back(command);
-            pipeline.bytes = end - place.end;
-        }
-        self.client.go_back(place);
-        pipeline
+/// The commands behind the current one that are to be sent with it: none, or those that have
+/// come whole, up to the first that must wait.
+pub(crate) async fn couple(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &Run,
+    replica: bool,
+) -> Pipeline {
+    let mut pipeline = Pipeline::default();
+    let text = matches!(run.job, Job::Frame(Expect::Results) | Job::Execute(_));
+    let place = session.client.request.place();
+    let leads = text && place.len() <= BYTES_MAX && !session.client.request.is_split();
+    // Attributes stand between the texts of a pipeline and are not for every server.
+    let attributes = Capabilities::QUERY_ATTRIBUTES;
+    let plain = !text_shape::has_attributes(&session.client)
+        && !connection.capabilities.contains(attributes);
+    // The replica was chosen by what the tables of the first statement need.
+    let narrowed = replica && session.promises.narrowed.is_some();
+    if !leads
+        || narrowed
+        || !plain
+        || session.run.ruled.is_some()
+        || !may_flow(&session.core, &session.variables, &session.connections, &session.transaction)
+        || is_carried_out_here(&session.core, &session.transaction, &run.shape)
+        || !rides(
+            &session.client.request,
+            &session.variables,
+            &session.prepared,
+            &run.shape,
+            run.job,
+            replica,
+        )
+    {
+        return pipeline;
     }
-
-    /// The current command as part of a pipeline, made ready to be sent on this connection.
-    fn next_pipelined(
-        &mut self,
-        connection: &mut Connection,
-        replica: bool,
-    ) -> Option<PipelinedCommand> {
-        let (shape, job) = match Command::try_from(*self.client.request.payload().first()?) {
-            Ok(Command::Query) => {
-                let mut shape =
-                    query::query_shape(&self.core, &self.client.request, &self.variables);
-                if servers_tried::is_known_writer(&self.core, &shape) {
-                    (shape.class, shape.writes) = (Class::Other, true);
-                }
-                (shape, Job::Frame(Expect::Results))
-            }
-            Ok(Command::StmtExecute) => {
-                let (id, shape) =
-                    prepared_packets::executable(&self.client.request, &self.prepared)?;
-                if servers_tried::is_known_writer(&self.core, &shape) {
-                    return None;
-                }
-                (shape, Job::Execute(id))
-            }
-            _ => return None,
+    let crowded =
+        session.connections.current.held.is_none() && session.core.pools.wanted(connection.server);
+    let commands_max = if crowded {
+        COMMANDS_CROWDED_MAX
+    } else {
+        COMMANDS_MAX
+    };
+    while pipeline.commands.len() < commands_max && session.client.step() {
+        let end = session.client.request.place().end;
+        if end - place.start > BYTES_MAX {
+            break;
+        }
+        let Some(command) = next_pipelined(session, connection, replica) else {
+            break;
         };
-        if !rides(&self.client.request, &self.variables, &self.prepared, &shape, job, replica)
-            || is_carried_out_here(&self.core, &self.transaction, &shape)
-            || rules::is_ruled(&self.context(), &shape, job)
+        let asks = insert_id::needs_insert_id(&command.shape);
+        // What fails here is found out by the command in front.
+        if asks
+            && insert_id::move_insert_id(&session.handle, &mut session.variables, connection)
+                .await
+                .is_err()
         {
-            return None;
+            readdress(&mut session.client.request, &command);
+            break;
         }
-        let place = place::place(&self.context(), &self.run, &shape, job);
-        let open = self.transaction.dist_txn.is_some();
-        if !stays(&self.core, &self.handle, &self.connections, &place, &shape, open) {
-            return None;
-        }
-        // Last, because it changes the command.
-        if let Job::Execute(id) = job
-            && !prepared_packets::address_as_it_is(
-                &mut self.client.request,
-                &mut self.prepared,
-                connection,
-                id,
-            )
-        {
-            return None;
-        }
-        held::take_in(&mut self.transaction, &self.variables, &shape);
-        Some(PipelinedCommand { shape, job })
+        pipeline.commands.push_back(command);
+        pipeline.bytes = end - place.end;
     }
+    session.client.go_back(place);
+    pipeline
+}
 
-    /// Gives the answers to those behind the current command, whose own is `answer`. Returns the
-    /// answer to the last one of which anything is known: it is the current command then.
-    pub(crate) async fn ride(
-        &mut self,
-        connection: &mut Connection,
-        run: &mut Run,
-        answer: Result<Answer, End>,
-        replica: bool,
-        pipe: &mut Pipe,
-    ) -> Result<Answer, End> {
-        let mut answer = answer?;
-        loop {
-            let Done { outcome, changes } = match (answer, run.pipeline.commands.is_empty()) {
-                (Answer::Done(done), false) => *done,
-                (last, _) => return Ok(last),
-            };
-            self.note_route(connection, run, &outcome, &changes);
-            replay::log_statement(
-                &self.core,
-                &self.client,
-                &self.variables,
-                &mut self.connections,
-                &self.prepared,
-                run,
-                &outcome,
-            );
-            run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
-            measure::end_in_pipeline(self, pipe.ready);
-            self.client.step();
-            if self.handle.killed.get() {
-                relayed::forward(&mut self.client, &mut self.run, pipe).await?;
-                self.client.error(&error::CONNECTION_KILLED, &[]).await?;
-                return Err(End::Killed);
+/// The current command as part of a pipeline, made ready to be sent on this connection.
+fn next_pipelined(
+    session: &mut Session,
+    connection: &mut Connection,
+    replica: bool,
+) -> Option<PipelinedCommand> {
+    let (shape, job) = match Command::try_from(*session.client.request.payload().first()?) {
+        Ok(Command::Query) => {
+            let mut shape =
+                text_shape::query_shape(&session.core, &session.client.request, &session.variables);
+            if reads::is_known_writer(&session.core, &shape) {
+                (shape.class, shape.writes) = (Class::Other, true);
             }
-            if let Some(command) = run.pipeline.commands.pop_front() {
-                (run.shape, run.job) = (command.shape, command.job);
-            }
-            if self.core.digests.is_on() {
-                measure::begin(self, &run.shape, run.job);
-            }
-            attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
-            replay::begin_log(
-                &self.core,
-                &self.variables,
-                &mut self.connections,
-                &self.transaction,
-                &run.shape,
-            );
-            count(&self.core.counters.statements);
-            count(&self.core.counters.statements_pipelined);
-            answer = self.answer_one(connection, run, Expect::Results, replica, pipe).await?;
+            (shape, Job::Frame(Expect::Results))
         }
+        Ok(Command::StmtExecute) => {
+            let (id, shape) =
+                prepared_packets::executable(&session.client.request, &session.prepared)?;
+            if reads::is_known_writer(&session.core, &shape) {
+                return None;
+            }
+            (shape, Job::Execute(id))
+        }
+        _ => return None,
+    };
+    if !rides(&session.client.request, &session.variables, &session.prepared, &shape, job, replica)
+        || is_carried_out_here(&session.core, &session.transaction, &shape)
+        || rules::is_ruled(&session.context(), &shape, job)
+    {
+        return None;
+    }
+    let (context, run) = (session.context(), &session.run);
+    if !run.stays.is_some_and(|stays| stays(&context, &session.handle, run, &shape, job)) {
+        return None;
+    }
+    // Last, because it changes the command.
+    if let Job::Execute(id) = job
+        && !prepared_packets::address_as_it_is(
+            &mut session.client.request,
+            &mut session.prepared,
+            connection,
+            id,
+        )
+    {
+        return None;
+    }
+    held::take_in(&mut session.transaction, &session.variables, &shape);
+    Some(PipelinedCommand { shape, job })
+}
+
+/// Gives the answers to those behind the current command, whose own is `answer`. Returns the
+/// answer to the last one of which anything is known: it is the current command then.
+pub(crate) async fn ride(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &mut Run,
+    answer: Result<Answer, End>,
+    replica: bool,
+    pipe: &mut Pipe,
+) -> Result<Answer, End> {
+    let mut answer = answer?;
+    loop {
+        let Done { outcome, changes } = match (answer, run.pipeline.commands.is_empty()) {
+            (Answer::Done(done), false) => *done,
+            (last, _) => return Ok(last),
+        };
+        settle::note_route(session, connection, run, &outcome, &changes);
+        replay::log_statement(
+            &session.core,
+            &session.client,
+            &session.variables,
+            &mut session.connections,
+            &session.prepared,
+            run,
+            &outcome,
+        );
+        run.pins = settle::learn(session, connection, &run.shape, run.pins, &outcome, changes);
+        measure::end_in_pipeline(session, pipe.ready);
+        session.client.step();
+        if session.handle.killed.get() {
+            relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+            session.client.error(&error::CONNECTION_KILLED, &[]).await?;
+            return Err(End::Killed);
+        }
+        if let Some(command) = run.pipeline.commands.pop_front() {
+            (run.shape, run.job) = (command.shape, command.job);
+        }
+        if session.core.digests.is_on() {
+            measure::begin(session, &run.shape, run.job);
+        }
+        clock::start_clock(&session.core, &session.handle, &mut session.run, &run.shape);
+        replay::begin_log(
+            &session.core,
+            &session.variables,
+            &mut session.connections,
+            &session.transaction,
+            &run.shape,
+        );
+        count(&session.core.counters.statements);
+        count(&session.core.counters.statements_pipelined);
+        answer =
+            attempt::answer_one(session, connection, run, Expect::Results, replica, pipe).await?;
     }
 }
 
@@ -284,53 +282,6 @@ fn may_flow(
 fn is_carried_out_here(core: &Core, transaction: &Transaction, shape: &Shape) -> bool {
     let bounds = shape.class == Class::Transaction || shape.facts.contains(Facts::IMPLICIT_COMMIT);
     bounds && (transaction.dist_txn.is_some() || core.shared.published.load().sharding.is_some())
-}
-
-/// A statement that goes to `place` belongs to the current group as those in front of it do, and no move of
-/// shards keeps it from there. `open`: a transaction is, which is the reason to go on by an older map.
-fn stays(
-    core: &Core,
-    handle: &Handle,
-    connections: &GroupConnections,
-    place: &Where,
-    shape: &Shape,
-    open: bool,
-) -> bool {
-    let here = match place {
-        Where::Stay => true,
-        Where::Group(group) => group.number == held::seat_number(core, connections),
-        _ => false,
-    };
-    let snapshot = core.shared.published.load();
-    let Some(sharding) = &snapshot.sharding else {
-        return here;
-    };
-    // Alone it would be placed by the map of now, and wait for a move like any other.
-    let current = open || sharding.epoch == handle.entered.get();
-    here && current && !unit_of_work::is_kept_from(handle, place, shape, &snapshot)
-}
-
-/// Gives up the pipeline behind the current command: its commands come again as if they had never
-/// been sent, which is true for their effects when they were reads of a READ ONLY session. True
-/// when there was one: then the connection has replies that nobody will read.
-pub(crate) fn leave_pipeline(client: &mut Client, run: &mut Run) -> bool {
-    if run.pipeline.commands.is_empty() {
-        return false;
-    }
-    let place = client.request.place();
-    for command in std::mem::take(&mut run.pipeline).commands {
-        client.step();
-        readdress(&mut client.request, &command);
-    }
-    client.go_back(place);
-    true
-}
-
-/// Writes the client's own id of a statement back into the current command.
-fn readdress(request: &mut Request, command: &PipelinedCommand) {
-    if let Job::Execute(id) = command.job {
-        request.patch(1, &id.to_le_bytes());
-    }
 }
 
 #[cfg(test)]

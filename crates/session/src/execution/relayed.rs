@@ -2,23 +2,22 @@
 //! the statement was killed meanwhile.
 
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::client::{Client, local_file};
-use crate::execution::exec::{Answer, Loss, Run};
+use crate::execution::exec::{Answer, Job, Loss, PipelinedCommand, Run};
 use crate::execution::pipe::Pipe;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::transaction::resume::Tally;
 use backend::{Connection, Questions, Residue, ends_connection};
 use farm::Engine;
 use mysql_wire::command::Command;
-use mysql_wire::relay::{BUFFER_BYTES, Relay};
+use mysql_wire::relay::Relay;
 
 /// ER_QUERY_INTERRUPTED.
 const QUERY_INTERRUPTED: u16 = 1317;
-
-/// The pieces of a long reply. It bounds what a slow client costs.
-const LONG_BUFFER_BYTES: usize = 65_536;
 
 /// The server wants a file of the client's.
 pub(crate) async fn ask_file(
@@ -108,16 +107,26 @@ pub(crate) fn behind(
     }
 }
 
-/// Makes sure that a receive has room, and that what must be seen whole will fit.
-pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
-    let wanted = match (need, long) {
-        (0, true) => LONG_BUFFER_BYTES,
-        (0, false) => BUFFER_BYTES,
-        (need, _) => need + 1,
-    };
-    if buffer.capacity() < wanted || buffer.len() == buffer.capacity() {
-        let target = wanted.max(buffer.len() + 1);
-        buffer.reserve_exact(target - buffer.len());
+/// Gives up the pipeline behind the current command: its commands come again as if they had never
+/// been sent, which is true for their effects when they were reads of a READ ONLY session. True
+/// when there was one: then the connection has replies that nobody will read.
+pub(crate) fn leave_pipeline(client: &mut Client, run: &mut Run) -> bool {
+    if run.pipeline.commands.is_empty() {
+        return false;
+    }
+    let place = client.request.place();
+    for command in std::mem::take(&mut run.pipeline).commands {
+        client.step();
+        readdress(&mut client.request, &command);
+    }
+    client.go_back(place);
+    true
+}
+
+/// Writes the client's own id of a statement back into the current command.
+pub(crate) fn readdress(request: &mut Request, command: &PipelinedCommand) {
+    if let Job::Execute(id) = command.job {
+        request.patch(1, &id.to_le_bytes());
     }
 }
 

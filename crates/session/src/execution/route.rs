@@ -19,80 +19,78 @@ use crate::per_core::Core;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// Chooses the server.
-    pub(crate) fn route(
-        &mut self,
-        shape: &Shape,
-        job: Option<Job>,
-        avoid: &[ServerId],
-    ) -> Result<(Plan, Target), Refusal> {
-        client_level::heed_client(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            &self.promises,
-            shape,
-        );
-        self.promises.narrowed = None;
-        let routed = route_once(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &mut self.promises,
-            &self.run,
-            shape,
-            avoid,
-        )?;
-        let (plan, _) = &routed;
-        let late = plan.wait || plan.reason == Reason::TooOld;
-        match job
-            .filter(|_| late)
-            .and_then(|job| client_level::need_of(&self.context(), &self.promises, shape, job))
-        {
-            Some(need) => self.route_for(shape, avoid, need),
-            None => Ok(routed),
-        }
+/// Chooses the server.
+pub(crate) fn route(
+    session: &mut Session,
+    shape: &Shape,
+    job: Option<Job>,
+    avoid: &[ServerId],
+) -> Result<(Plan, Target), Refusal> {
+    client_level::heed_client(
+        &session.core,
+        &mut session.connections,
+        &mut session.transaction,
+        &session.promises,
+        shape,
+    );
+    session.promises.narrowed = None;
+    let routed = route_once(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &mut session.promises,
+        &session.run,
+        shape,
+        avoid,
+    )?;
+    let (plan, _) = &routed;
+    let late = plan.wait || plan.reason == Reason::TooOld;
+    match job
+        .filter(|_| late)
+        .and_then(|job| client_level::need_of(&session.context(), &session.promises, shape, job))
+    {
+        Some(need) => route_for(session, shape, avoid, need),
+        None => Ok(routed),
     }
+}
 
-    /// The same for a read of which it is known what part of the required GTID it needs.
-    fn route_for(
-        &mut self,
-        shape: &Shape,
-        avoid: &[ServerId],
-        need: Position,
-    ) -> Result<(Plan, Target), Refusal> {
-        count(&self.core.counters.reads_narrowed);
-        self.promises.narrowed = Some(Box::new(need));
-        route_once(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &mut self.promises,
-            &self.run,
-            shape,
-            avoid,
-        )
-    }
+/// The same for a read of which it is known what part of the required GTID it needs.
+fn route_for(
+    session: &mut Session,
+    shape: &Shape,
+    avoid: &[ServerId],
+    need: Position,
+) -> Result<(Plan, Target), Refusal> {
+    count(&session.core.counters.reads_narrowed);
+    session.promises.narrowed = Some(Box::new(need));
+    route_once(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &mut session.promises,
+        &session.run,
+        shape,
+        avoid,
+    )
+}
 
-    /// The same for a text that is not the current command's, and is not run.
-    pub(crate) fn foresee_route(
-        &mut self,
-        shape: &Shape,
-        text: &[u8],
-    ) -> Result<(Plan, Target), Refusal> {
-        let routed = self.route(shape, None, &[])?;
-        match client_level::need_of_text(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &self.promises,
-            shape,
-            text,
-        ) {
-            Some(need) => self.route_for(shape, &[], need),
-            None => Ok(routed),
-        }
+/// The same for a text that is not the current command's, and is not run.
+pub(crate) fn foresee_route(
+    session: &mut Session,
+    shape: &Shape,
+    text: &[u8],
+) -> Result<(Plan, Target), Refusal> {
+    let routed = route(session, shape, None, &[])?;
+    match client_level::need_of_text(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &session.promises,
+        shape,
+        text,
+    ) {
+        Some(need) => route_for(session, shape, &[], need),
+        None => Ok(routed),
     }
 }
 

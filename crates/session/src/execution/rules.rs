@@ -1,129 +1,29 @@
-//! Rules in force: what an operator wants done with a statement, done around its run.
+//! Rules in force: what an operator wants done with a statement.
 //!
-//! The decision is `routing::rules`'s; here it is asked for and carried out. In a transaction or a
-//! pin nothing moves, whatever a rule says of servers and levels; to refuse, to wait and to limit
-//! holds there too.
+//! The decision is `routing::rules`'s; here it is asked for. [`crate::query::by_rules`] carries it out.
 
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use backend::Text;
 use farm::dist_txn::Atomic;
 use farm::{ClientError, error};
 use mysql_wire::packet;
-use mysql_wire::relay::Expect;
-use mysql_wire::status::Status;
 use routing::Refusal;
 use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
-use sqltext::{Class, Facts};
+use sqltext::Facts;
 
 use crate::authentication::login::SessionUser;
-use crate::client::answer::Answers;
-use crate::client::end::End;
 use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
-use crate::execution::exec::{Job, Shape};
-use crate::execution::measure;
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::{Core, Handle};
-use crate::query;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
-use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
-
-impl Session {
-    /// Runs the client's command to its answer, as the rules in force want it.
-    pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let governed = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
-        self.run.next(&self.handle.asked.borrow());
-        let measured = governed && self.core.digests.is_on();
-        if measured {
-            measure::begin(self, &shape, job);
-        }
-        let done = match self.core.shared.rules.is_empty() || !governed || shape.bad_hint {
-            true => self.run_free(shape, job).await,
-            false => Box::pin(self.run_ruled(shape, job)).await,
-        };
-        if measured {
-            measure::end(self);
-        }
-        done
-    }
-
-    async fn run_ruled(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let rules = self.core.shared.rules.load();
-        let Some(decision) = decision(&self.context(), &rules, &shape, job) else {
-            return self.run_free(shape, job).await;
-        };
-        rules.count(&decision);
-        count(&self.core.counters.statements_ruled);
-        let done = self.obey(&rules, decision, shape, job).await;
-        self.run.ruled = None;
-        done
-    }
-
-    /// Does what the rules want around the run of the statement, and runs it.
-    async fn obey(
-        &mut self,
-        rules: &Arc<Rules>,
-        decision: Decision,
-        mut shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        let mut actions = decision.actions.clone();
-        let mut by_hook = false;
-        if let Some(delay_ms) = actions.delay_ms.filter(|_| actions.refuse.is_none()) {
-            reactor::sleep(Duration::from_millis(delay_ms)).await;
-            if self.handle.killed.get() {
-                return Err(session::last_word(&self.core, &mut self.client).await);
-            }
-        }
-        if let Some(hook) = actions.hook.take().filter(|_| actions.refuse.is_none()) {
-            let verdict = self.context().ask_hook(&self.handle, rules, &hook, &shape, job).await;
-            match verdict {
-                Ok(verdict) => by_hook = verdict.overrule(&mut actions),
-                Err(reason) => {
-                    let name = rules.names(&decision);
-                    let details = [name.as_str(), &reason];
-                    return self.client.error(&error::HOOK_UNDECIDED, &details).await;
-                }
-            }
-        }
-        if let Some(text) = &actions.refuse {
-            count(&self.core.counters.statements_refused);
-            let details = [&**text];
-            return self.client.error(&error::STATEMENT_REFUSED, &details).await;
-        }
-        if let (Some(rewrite), Job::Frame(_)) = (&actions.rewrite, job)
-            && let Err(error) = rewrite_query(
-                &self.core,
-                &self.handle,
-                &mut self.client.request,
-                &self.variables,
-                rewrite,
-                &mut shape,
-            )
-        {
-            return self.client.error(&error, &[]).await;
-        }
-        if let Some(to) = &actions.mirror
-            && self.connections.current.held.is_none()
-            && !self.variables.status.contains(Status::IN_TRANS)
-            && self.variables.status.contains(Status::AUTOCOMMIT)
-        {
-            self.context().mirror(to, &shape, job);
-        }
-        self.run.prefer(&actions, &mut shape);
-        if let Some(ruled) = &mut self.run.ruled {
-            ruled.by_hook = by_hook;
-        }
-        self.run_free(shape, job).await
-    }
-}
 
 /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
 /// where that is another. The error is the client's answer.
@@ -175,7 +75,7 @@ pub(crate) fn is_ruled(context: &StatementContext<'_>, shape: &Shape, job: Job) 
 }
 
 /// What the rules want done with the command; `None` where none of them is about it.
-fn decision(
+pub(crate) fn decision(
     context: &StatementContext<'_>,
     rules: &Rules,
     shape: &Shape,
@@ -204,7 +104,7 @@ fn decision(
 
 impl StatementRun {
     /// Servers, level and limit of the statement that is to run.
-    fn prefer(&mut self, actions: &Actions, shape: &mut Shape) {
+    pub(crate) fn prefer(&mut self, actions: &Actions, shape: &mut Shape) {
         if shape.level.is_none() {
             shape.level = actions.level;
         }
@@ -236,7 +136,7 @@ pub(crate) fn decide(
 }
 
 /// Puts the rewritten text in the place of the current COM_QUERY's.
-fn rewrite_query(
+pub(crate) fn rewrite_query(
     core: &Core,
     handle: &Handle,
     request: &mut Request,
@@ -249,9 +149,9 @@ fn rewrite_query(
         return Ok(());
     };
     request.replace_text(&text);
-    *shape = query::query_shape(core, request, variables);
+    *shape = text_shape::query_shape(core, request, variables);
     if shape.facts.contains(Facts::CONNECTION_ID) {
-        query::identify(core, handle, request, variables, shape);
+        text_shape::identify(core, handle, request, variables, shape);
     }
     Ok(())
 }
@@ -285,55 +185,27 @@ pub(crate) fn foresee(
     Some((rules.names(&decision), decision.actions.to_string()))
 }
 
-/// A statement begins whose time a rule limits, or sets free. False when no rule does.
-pub(crate) fn start_own_clock(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    run: &mut StatementRun,
-    shape: &Shape,
-) -> bool {
-    let (core, handle) = (core.clone(), handle.clone());
-    let Some(ruled) = &mut run.ruled else {
-        return false;
-    };
-    let Some(timeout_ms) = ruled.timeout_ms else {
-        return false;
-    };
-    let limited = timeout_ms > 0 && shape.class != Class::Transaction;
-    ruled.timer = limited.then(|| {
-        reactor::spawn(async move {
-            reactor::sleep(Duration::from_millis(timeout_ms)).await;
-            if handle.running.get().is_some() {
-                core.end_late(handle.id);
-            }
-        })
-    });
-    true
+/// What new sessions of this user are promised.
+pub(crate) fn consistency_of(core: &Core, user: &[u8], client: IpAddr) -> Consistency {
+    let mut defaults = core.settings().consistency;
+    let rules = core.shared.rules.load();
+    if let Some(own) = rules.defaults(user, client) {
+        defaults.level = own.level.unwrap_or(defaults.level);
+        defaults.max_lag_ms = own.max_lag_ms.unwrap_or(defaults.max_lag_ms);
+        defaults.monotonic = own.monotonic.unwrap_or(defaults.monotonic);
+    }
+    defaults
 }
 
-impl Core {
-    /// What new sessions of this user are promised.
-    pub(crate) fn consistency_of(&self, user: &[u8], client: IpAddr) -> Consistency {
-        let mut defaults = self.settings().consistency;
-        let rules = self.shared.rules.load();
-        if let Some(own) = rules.defaults(user, client) {
-            defaults.level = own.level.unwrap_or(defaults.level);
-            defaults.max_lag_ms = own.max_lag_ms.unwrap_or(defaults.max_lag_ms);
-            defaults.monotonic = own.monotonic.unwrap_or(defaults.monotonic);
-        }
-        defaults
-    }
+/// What the transactions of this user over several groups are, where it is not the farm's default.
+pub(crate) fn atomic_of(core: &Core, user: &[u8], client: IpAddr) -> Option<Atomic> {
+    let rules = core.shared.rules.load();
+    rules.defaults(user, client).and_then(|own| own.atomic)
+}
 
-    /// What the transactions of this user over several groups are, where it is not the farm's default.
-    pub(crate) fn atomic_of(&self, user: &[u8], client: IpAddr) -> Option<Atomic> {
-        let rules = self.shared.rules.load();
-        rules.defaults(user, client).and_then(|own| own.atomic)
-    }
-
-    /// Whether the writes of this user are marked.
-    pub(crate) fn marks_of(&self, user: &[u8], client: IpAddr) -> bool {
-        let rules = self.shared.rules.load();
-        let own = rules.defaults(user, client).and_then(|own| own.marks);
-        own.unwrap_or(self.settings().marks)
-    }
+/// Whether the writes of this user are marked.
+pub(crate) fn marks_of(core: &Core, user: &[u8], client: IpAddr) -> bool {
+    let rules = core.shared.rules.load();
+    let own = rules.defaults(user, client).and_then(|own| own.marks);
+    own.unwrap_or(core.settings().marks)
 }

@@ -4,299 +4,266 @@
 //! Nothing is retried that may have had an effect: only reads outside transactions, and only while
 //! the client has not seen a byte of the reply.
 
-use backend::{Lease, PoolError, Target};
+use backend::Lease;
 use farm::{ServerId, error};
-use routing::Plan;
-use sqltext::{Class, Facts};
+use mysql_wire::relay::Expect;
+use sqltext::Class;
 
 use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::hedge;
-use crate::connections::parked::{Parked, reclaim};
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::client_level;
 use crate::consistency::promises::keeping;
 use crate::consistency::reads;
 use crate::consistency::required_waits::ask;
 use crate::counters::count;
-use crate::execution::exec::{Answer, Job, Run, Shape, Tried};
-use crate::execution::pipeline;
+use crate::execution::cache::recall;
+use crate::execution::exec::{Answer, Job, Ran, Run, Shape, Tried};
+use crate::execution::point::vouch;
 use crate::execution::profile::Step;
+use crate::execution::servers_tried::checkout;
+use crate::execution::{attempt, relayed, route};
 use crate::execution::{servers_tried, without};
-use crate::per_core::{Core, Handle};
-use crate::prepared::statements::commands;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
+use crate::prepared::ready;
 use crate::session::{self, Session};
 use crate::transaction::outcome::recover;
 use crate::transaction::replay;
 use crate::transaction::{loss, settle};
-use crate::variables::defaults;
 use crate::variables::diagnostics::answers;
 
-impl Session {
-    /// Runs a command that only a server of the current seat can answer.
-    pub(crate) async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            shape,
-            job,
-        );
-        // Servers that have failed this statement. Each is tried once, so the loop ends.
-        let mut avoid = Vec::new();
-        client_level::heed_client(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            &self.promises,
+/// Runs a command that only a server of the current group can answer.
+async fn run_on_servers(session: &mut Session, shape: Shape, job: Job) -> Result<Ran, End> {
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    // Servers that have failed this statement. Each is tried once, so the loop ends.
+    let mut avoid = Vec::new();
+    client_level::heed_client(
+        &session.core,
+        &mut session.connections,
+        &mut session.transaction,
+        &session.promises,
+        &shape,
+    );
+    if keeping::may_prove(&session.connections, &session.promises, &shape)
+        || keeping::may_ask_to_move(&session.core, &session.connections, &session.promises, &shape)
+    {
+        Box::pin(keeping::ask_before_read(
+            &session.core,
+            &session.user,
+            &session.variables,
+            &mut session.connections,
+            &mut session.transaction,
+            &session.promises,
             &shape,
-        );
-        if keeping::may_prove(&self.connections, &self.promises, &shape)
-            || keeping::may_ask_to_move(&self.core, &self.connections, &self.promises, &shape)
-        {
-            Box::pin(keeping::ask_before_read(
-                &self.core,
-                &self.user,
-                &self.variables,
-                &mut self.connections,
-                &mut self.transaction,
-                &self.promises,
-                &shape,
-            ))
-            .await;
-        }
-        while self.try_server(&mut run, &mut avoid).await? {}
-        Ok(())
+        ))
+        .await;
     }
+    while try_server(session, &mut run, &mut avoid).await? {}
+    Ok(match run.recalls {
+        true => Ran::Recalls(run.shape),
+        false => Ran::Answered,
+    })
+}
 
-    /// Runs the command on one server. True when it is to be tried again; else the client has been
-    /// answered.
-    async fn try_server(&mut self, run: &mut Run, avoid: &mut Vec<ServerId>) -> Result<bool, End> {
-        let (plan, target) = match self.route(&run.shape, Some(run.job), avoid) {
-            Ok(route) => route,
-            Err(refusal) => return Box::pin(self.hold_refused(run, avoid, refusal)).await,
-        };
-        self.run.profile.chosen(plan, self.promises.level_of(&run.shape));
-        // Until the reply begins, a read that nothing holds may go to another server.
-        let free = reads::may_move(&self.core, &self.connections, &run.shape)
-            && !avoid.contains(&plan.server);
-        run.alone = self.connections.current.held.is_none();
-        let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
-            Ok(taken) => taken,
-            Err(error) if free && servers_tried::elsewhere_may_help(&error, plan.read_only) => {
-                loss::suspect_refusal(&self.core, &self.handle, plan.server, &error);
-                reads::pass_over(&self.core, &self.connections, plan.server, avoid);
-                return Ok(true);
-            }
-            Err(error) => {
-                let (core, handle, own) = (&self.core, &self.handle, &mut self.variables);
-                if without::does_without(core, handle, &self.user, own, &error) {
-                    return Ok(true);
-                }
-                let tried = Tried { plan, target, free };
-                return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
-            }
-        };
-        self.run.profile.lap(Step::Connect);
-        run.pins = pins;
-        let (handle, own, shape) = (&self.handle, &self.variables, &run.shape);
-        if servers_tried::is_barred(handle, own, &self.run, lease.connection(), shape)
-            && !Box::pin(answers::leave_nothing(handle, own, &mut lease, shape)).await
-        {
-            self.keep_after_error(lease, pins);
-            loss::place_error(&mut self.client, run)?;
-            let turning = Box::pin(self.turn_away(run.shape, run.job));
-            return turning.await.map(|()| false);
-        }
-        let (core, connections, promises) = (&self.core, &self.connections, &self.promises);
-        if plan.wait
-            && !Box::pin(ask::await_required(core, connections, promises, &mut lease)).await
-        {
-            avoid.push(plan.server);
-            settle::give_back(&self.handle, lease);
+/// Runs the command on one server. True when it is to be tried again; else the client has been
+/// answered.
+async fn try_server(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+) -> Result<bool, End> {
+    let (plan, target) = match route::route(session, &run.shape, Some(run.job), avoid) {
+        Ok(route) => route,
+        Err(refusal) => return Box::pin(loss::hold_refused(session, run, avoid, refusal)).await,
+    };
+    session.run.profile.chosen(plan, session.promises.level_of(&run.shape));
+    // Until the reply begins, a read that nothing holds may go to another server.
+    let free = reads::may_move(&session.core, &session.connections, &run.shape)
+        && !avoid.contains(&plan.server);
+    run.alone = session.connections.current.held.is_none();
+    let (mut lease, pins) = match checkout(session, &plan, &target, &run.shape).await {
+        Ok(taken) => taken,
+        Err(error) if free && servers_tried::elsewhere_may_help(&error, plan.read_only) => {
+            loss::suspect_refusal(&session.core, &session.handle, plan.server, &error);
+            reads::pass_over(&session.core, &session.connections, plan.server, avoid);
             return Ok(true);
         }
-        let answer = match hedge::hedges(&self.core, &self.client, &self.connections, &plan, run) {
-            true => Box::pin(self.attempt_hedged(&mut lease, run, &plan)).await?,
-            false => self.attempt(&mut lease, run, plan.guards()).await?,
+        Err(error) => {
+            let (core, handle, own) = (&session.core, &session.handle, &mut session.variables);
+            if without::does_without(core, handle, &session.user, own, &error) {
+                return Ok(true);
+            }
+            let tried = Tried { plan, target, free };
+            return Box::pin(loss::hold_failed(session, run, avoid, &tried, error)).await;
+        }
+    };
+    session.run.profile.lap(Step::Connect);
+    run.pins = pins;
+    let (handle, own, shape) = (&session.handle, &session.variables, &run.shape);
+    if servers_tried::is_barred(handle, own, &session.run, lease.connection(), shape)
+        && !Box::pin(answers::leave_nothing(handle, own, &mut lease, shape)).await
+    {
+        keep_after_error(session, lease, pins);
+        loss::place_error(&mut session.client, run)?;
+        let turning = Box::pin(turn_away(session, run));
+        return turning.await.map(|()| false);
+    }
+    let (core, connections, promises) = (&session.core, &session.connections, &session.promises);
+    if plan.wait && !Box::pin(ask::await_required(core, connections, promises, &mut lease)).await {
+        avoid.push(plan.server);
+        reclaim::give_back(&session.handle, lease);
+        return Ok(true);
+    }
+    let answer =
+        match hedge::hedges(&session.core, &session.client, &session.connections, &plan, run) {
+            true => Box::pin(hedge::attempt_hedged(session, &mut lease, run, &plan)).await?,
+            false => attempt::attempt(session, &mut lease, run, plan.guards()).await?,
         };
-        if let Answer::Done(done) = answer {
-            self.note_answer(lease.connection(), run, &done.outcome, &done.changes);
-            replay::log_statement(
-                &self.core,
-                &self.client,
-                &self.variables,
-                &mut self.connections,
-                &self.prepared,
-                run,
-                &done.outcome,
-            );
-            self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
+    if let Answer::Done(done) = answer {
+        settle::note_answer(session, lease.connection(), run, &done.outcome, &done.changes);
+        replay::log_statement(
+            &session.core,
+            &session.client,
+            &session.variables,
+            &mut session.connections,
+            &session.prepared,
+            run,
+            &done.outcome,
+        );
+        settle::settle(session, lease, &run.shape, run.pins, done.outcome, done.changes)?;
+        return Ok(false);
+    }
+    let tried = Tried { plan, target, free };
+    Box::pin(go_on(session, run, avoid, &tried, (lease, answer))).await
+}
+
+/// Keeps a connection as it was kept before a command that never ran.
+fn keep_after_error(session: &mut Session, lease: Lease, pins: Pins) {
+    let (core, handle, own) = (&session.core, &session.handle, &session.variables);
+    reclaim::give_back_after_error(core, handle, own, &mut session.connections, lease, pins);
+}
+
+/// After an attempt that did not end with the server's answer: the same.
+async fn go_on(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    tried: &Tried,
+    ended: (Lease, Answer),
+) -> Result<bool, End> {
+    let (mut lease, answer) = ended;
+    match answer {
+        Answer::Done(_) => return Ok(false),
+        Answer::Refused(refusal) => {
+            keep_after_error(session, lease, run.pins);
+            loss::place_error(&mut session.client, run)?;
+            session.transaction.note_failure(Some(refusal.number));
+            session.client.pass_refusal(&refusal).await?;
             return Ok(false);
         }
-        let tried = Tried { plan, target, free };
-        Box::pin(self.go_on(run, avoid, &tried, (lease, answer))).await
-    }
-
-    /// Keeps a connection as it was kept before a command that never ran.
-    fn keep_after_error(&mut self, lease: Lease, pins: Pins) {
-        let (core, handle, own) = (&self.core, &self.handle, &self.variables);
-        settle::give_back_after_error(core, handle, own, &mut self.connections, lease, pins);
-    }
-
-    /// After an attempt that did not end with the server's answer: the same.
-    async fn go_on(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        tried: &Tried,
-        ended: (Lease, Answer),
-    ) -> Result<bool, End> {
-        let (mut lease, answer) = ended;
-        match answer {
-            Answer::Done(_) => return Ok(false),
-            Answer::Refused(refusal) => {
-                self.keep_after_error(lease, run.pins);
-                loss::place_error(&mut self.client, run)?;
-                self.transaction.note_failure(Some(refusal.number));
-                self.client.pass_refusal(&refusal).await?;
-                return Ok(false);
-            }
-            Answer::Again => {
-                run.again = true;
-                commands::make_room_for_statement(
-                    &self.core,
-                    &self.prepared,
-                    lease.connection_mut(),
-                    run.job,
-                )
-                .await;
-                self.keep_after_error(lease, run.pins);
-            }
-            Answer::Collided => {
-                run.again = true;
-                count(&self.core.counters.insert_ids_taken_anew);
-                self.keep_after_error(lease, run.pins);
-            }
-            Answer::Transient => {
-                self.keep_after_error(lease, run.pins);
-                reads::pause_before_retry(&self.core, run).await;
-            }
-            Answer::WritesOnReplica => {
-                correct(&self.core, &self.handle, &mut self.client, run, lease)
-            }
-            Answer::ReadOnly(refusal) => {
-                lease.connection_mut().owner.statement = 0;
-                settle::give_back(&self.handle, lease);
-                return self.hold_declined(run, avoid, tried, &refusal).await;
-            }
-            Answer::Differs => {
-                drop(lease);
-                return self.tell_difference(run, tried).await.map(|()| false);
-            }
-            Answer::Lost(loss) => {
-                run.lost_on = Some(recover::lost_on(
-                    &self.core,
-                    &mut self.connections,
-                    &self.promises,
-                    lease.connection(),
-                    run,
-                ));
-                drop(lease);
-                return self.after_loss(run, avoid, tried, loss).await;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Answers a statement that is not run as it is: its session was killed meanwhile, values of
-    /// its variables are lost, or it asks for what this connection does not know.
-    async fn turn_away(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        if self.handle.killed.get() {
-            return Err(session::last_word(&self.core, &mut self.client).await);
-        }
-        if self.variables.user_variables.as_mut().is_some_and(|own| own.take_lost()) {
-            let pin = Pins::USER_VARIABLE.describe();
-            return self.client.error(&error::SESSION_LOST_PIN, &[&pin]).await;
-        }
-        self.recall(shape, job).await
-    }
-
-    /// A connection of the planned server in the session's state: the held one with its pins, the
-    /// one that was parked for diagnostics, or one from the pool.
-    pub(crate) async fn checkout(
-        &mut self,
-        plan: &Plan,
-        target: &Target,
-        shape: &Shape,
-    ) -> Result<(Lease, Pins), PoolError> {
-        if self.handle.parked.borrow().is_asked() {
-            Box::pin(reclaim::hear_parked(
-                &self.core,
-                &self.handle,
-                &mut self.variables,
-                &mut self.connections,
-            ))
+        Answer::Again => {
+            run.again = true;
+            ready::make_room_for_statement(
+                &session.core,
+                &session.prepared,
+                lease.connection_mut(),
+                run.job,
+            )
             .await;
+            keep_after_error(session, lease, run.pins);
         }
-        if let Some(held) = self.connections.take_held(&self.variables.state).await? {
-            return Ok((held.lease, held.pins));
+        Answer::Collided => {
+            run.again = true;
+            count(&session.core.counters.insert_ids_taken_anew);
+            keep_after_error(session, lease, run.pins);
         }
-        let key = self.core.pools.key(plan.server, plan.read_only, &self.user.identity.pass);
-        let parked = self.handle.parked.take();
-        if let Parked::Kept(kept) = parked
-            && let Some(lease) = Box::pin(reclaim::take_up(
-                &self.core,
-                &self.handle,
-                &mut self.variables,
-                &mut self.connections,
-                *kept,
-                key,
-            ))
-            .await
-        {
-            return Ok((lease, Pins::empty()));
+        Answer::Transient => {
+            keep_after_error(session, lease, run.pins);
+            reads::pause_before_retry(&session.core, run).await;
         }
-        if let Some(held) = self.connections.current.held.take() {
-            return Ok((held.lease, held.pins));
+        Answer::WritesOnReplica => {
+            correct(&session.core, &session.handle, &mut session.client, run, lease)
         }
-        if self.variables.defaults != self.core.shared.defaults.globals() {
-            defaults::keep_defaults(&self.core, &self.handle, &self.user, &mut self.variables);
+        Answer::ReadOnly(refusal) => {
+            lease.connection_mut().owner.statement = 0;
+            reclaim::give_back(&session.handle, lease);
+            return loss::hold_declined(session, run, avoid, tried, &refusal).await;
         }
-        let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
-        let prefer = match &self.variables.user_variables {
-            _ if back => self.connections.current.last_connection,
-            Some(own) => own.home(),
-            None => 0,
-        };
-        let taken = self.core.pools.take(target, key, &self.variables.state, prefer).await;
-        if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
-            count(&self.core.counters.pool_waits_failed);
+        Answer::Differs => {
+            drop(lease);
+            return loss::tell_difference(session, run, tried).await.map(|()| false);
         }
-        let mut lease = taken?;
-        defaults::accept(
-            &self.core,
-            &self.handle,
-            &self.user,
-            &mut self.variables,
-            lease.connection(),
-        );
-        let pins = match self.variables.lasting.is_empty() {
-            true => Pins::empty(),
-            false => Box::pin(self.variables.bring_lasting(lease.connection_mut())).await?,
-        };
-        Ok((lease, pins))
+        Answer::Lost(loss) => {
+            run.lost_on = Some(recover::lost_on(
+                &session.core,
+                &mut session.connections,
+                &session.promises,
+                lease.connection(),
+                run,
+            ));
+            drop(lease);
+            return loss::after_loss(session, run, avoid, tried, loss).await;
+        }
     }
+    Ok(true)
+}
+
+/// Answers a statement that is not run as it is: its session was killed meanwhile, values of
+/// its variables are lost, or it asks for what this connection does not know.
+async fn turn_away(session: &mut Session, run: &mut Run) -> Result<(), End> {
+    if session.handle.killed.get() {
+        return Err(session::last_word(&session.core, &mut session.client).await);
+    }
+    if session.variables.user_variables.as_mut().is_some_and(|own| own.take_lost()) {
+        let pin = Pins::USER_VARIABLE.describe();
+        return session.client.error(&error::SESSION_LOST_PIN, &[&pin]).await;
+    }
+    run.recalls = true;
+    Ok(())
 }
 
 /// After a replica refused what looked like a read: it goes to the primary.
 fn correct(core: &Core, handle: &Handle, client: &mut Client, run: &mut Run, lease: Lease) {
-    if !pipeline::leave_pipeline(client, run) {
-        settle::give_back(handle, lease);
+    if !relayed::leave_pipeline(client, run) {
+        reclaim::give_back(handle, lease);
     }
     core.learn_writer(run.shape.hash);
     count(&core.counters.reads_corrected);
     (run.shape.class, run.shape.writes) = (Class::Other, true);
+}
+
+/// Runs a command on the current group: a cache answers it, or a server does.
+pub(crate) async fn run_here(session: &mut Session, shape: Shape, job: Job) -> Result<Ran, End> {
+    session.run.recording = None;
+    let asks = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
+    if session.promises.row_cache && asks {
+        if Box::pin(vouch::answer_by_row(session, &shape, job)).await? {
+            return Ok(Ran::Answered);
+        }
+        if session.run.point.is_some() {
+            return run_on_servers(session, shape, job).await;
+        }
+    }
+    if recall::may_be_cached(
+        &session.client.request,
+        &session.connections,
+        &session.promises,
+        &shape,
+        job,
+    ) && Box::pin(recall::answer_from_cache(session, &shape)).await?
+    {
+        return Ok(Ran::Answered);
+    }
+    run_on_servers(session, shape, job).await
 }

@@ -1,14 +1,22 @@
-//! Which servers are worth a try for a statement, and when another one may help.
+//! Which servers are worth a try for a statement, how a connection of one is come by, and when another server
+//! may help.
 
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::parked::{Parked, reclaim};
+use crate::connections::pin::Pins;
 use crate::connections::target::target;
+use crate::consistency::reads::is_known_writer;
+use crate::counters::count;
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
 use crate::execution::without;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
+use crate::session::Session;
+use crate::variables::defaults;
 use crate::variables::diagnostics::answers;
 use crate::variables::session_variables::SessionVariables;
-use backend::{Connection, ConnectionError, PoolError, Target};
+use backend::{Connection, ConnectionError, Lease, PoolError, Target};
 use farm::{ClientError, error};
 use routing::{Plan, Refusal, plan_all};
 use sqltext::{Class, Facts};
@@ -24,13 +32,6 @@ pub(crate) fn is_barred(
     handle.killed.get()
         || variables.user_variables.as_ref().is_some_and(|own| own.lost())
         || (shape.asks_back() && answers::must_recall(handle, variables, run, connection, shape))
-}
-
-pub(crate) fn is_known_writer(core: &Core, shape: &Shape) -> bool {
-    shape.class == Class::Read && {
-        let writers = core.writers.borrow();
-        !writers.is_empty() && writers.contains(&shape.hash)
-    }
 }
 
 /// One of all servers that a statement asks for.
@@ -69,12 +70,6 @@ pub(crate) fn bars_all_servers(core: &Core, shape: &Shape) -> Option<&'static st
     )
 }
 
-/// True when the connection's last statement was this session's last statement.
-pub(crate) fn still_knows(handle: &Handle, run: &StatementRun, connection: &Connection) -> bool {
-    let owner = connection.owner;
-    owner.session == handle.id && owner.statement == run.number
-}
-
 /// True for failures that say nothing about the session: another server may do better. So may a
 /// replica's refusal of a database or an account that it does not have yet.
 pub(crate) fn elsewhere_may_help(error: &PoolError, replica: bool) -> bool {
@@ -87,4 +82,75 @@ pub(crate) fn elsewhere_may_help(error: &PoolError, replica: bool) -> bool {
         }
         _ => true,
     }
+}
+
+/// A connection of the planned server in the session's state: the held one with its pins, the
+/// one that was parked for diagnostics, or one from the pool.
+pub(crate) async fn checkout(
+    session: &mut Session,
+    plan: &Plan,
+    target: &Target,
+    shape: &Shape,
+) -> Result<(Lease, Pins), PoolError> {
+    if session.handle.parked.borrow().is_asked() {
+        Box::pin(reclaim::hear_parked(
+            &session.core,
+            &session.handle,
+            &mut session.variables,
+            &mut session.connections,
+        ))
+        .await;
+    }
+    if let Some(held) = session.connections.take_held(&session.variables.state).await? {
+        return Ok((held.lease, held.pins));
+    }
+    let key = session.core.pools.key(plan.server, plan.read_only, &session.user.identity.pass);
+    let parked = session.handle.parked.take();
+    if let Parked::Kept(kept) = parked
+        && let Some(lease) = Box::pin(reclaim::take_up(
+            &session.core,
+            &session.handle,
+            &mut session.variables,
+            &mut session.connections,
+            *kept,
+            key,
+        ))
+        .await
+    {
+        return Ok((lease, Pins::empty()));
+    }
+    if let Some(held) = session.connections.current.held.take() {
+        return Ok((held.lease, held.pins));
+    }
+    if session.variables.defaults != session.core.shared.defaults.globals() {
+        defaults::keep_defaults(
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.variables,
+        );
+    }
+    let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
+    let prefer = match &session.variables.user_variables {
+        _ if back => session.connections.current.last_connection,
+        Some(own) => own.home(),
+        None => 0,
+    };
+    let taken = session.core.pools.take(target, key, &session.variables.state, prefer).await;
+    if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
+        count(&session.core.counters.pool_waits_failed);
+    }
+    let mut lease = taken?;
+    defaults::accept(
+        &session.core,
+        &session.handle,
+        &session.user,
+        &mut session.variables,
+        lease.connection(),
+    );
+    let pins = match session.variables.lasting.is_empty() {
+        true => Pins::empty(),
+        false => Box::pin(session.variables.bring_lasting(lease.connection_mut())).await?,
+    };
+    Ok((lease, pins))
 }

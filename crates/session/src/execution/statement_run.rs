@@ -3,20 +3,23 @@
 //!
 //! Must not know: connections and transactions; they outlive a statement.
 
+pub(crate) mod clock;
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use backend::SessionState;
+use backend::{Connection, SessionState};
 use sqltext::Digest;
 use statistics::Kind;
 
 use crate::execution::choice::Chosen;
-use crate::execution::exec::Job;
+use crate::execution::exec::{Job, Shape};
 use crate::execution::point::Point;
 use crate::execution::profile::Profile;
 use crate::execution::ruled::Ruled;
-use crate::introspection::view::Asked;
+use crate::per_core::handle::{Asked, Handle};
+use crate::session::context::StatementContext;
 
 /// So many profiles are there for `HEDDLE PROFILE FOR n`, the last statement's among them.
 pub(crate) const PROFILES_MAX: usize = 100;
@@ -40,7 +43,12 @@ pub(crate) struct StatementRun {
     pub profiles: Option<VecDeque<(Profile, Asked)>>,
     /// What it is counted as.
     pub measured: Option<Measured>,
+    /// Whether a command that came behind it goes to the same group; without it none is sent before its turn.
+    pub stays: Option<Stays>,
 }
+
+/// Says of a command where it would go: to the current group, without a question.
+pub(crate) type Stays = fn(&StatementContext<'_>, &Handle, &StatementRun, &Shape, Job) -> bool;
 
 /// What is known of a statement that is counted, from its beginning.
 pub(crate) struct Measured {
@@ -73,4 +81,10 @@ impl StatementRun {
     pub fn begin_profile(&mut self) {
         self.profile.begin(self.measured.as_ref().map(|measured| measured.began));
     }
+}
+
+/// True when the connection's last statement was this session's last statement.
+pub(crate) fn still_knows(handle: &Handle, run: &StatementRun, connection: &Connection) -> bool {
+    let owner = connection.owner;
+    owner.session == handle.id && owner.statement == run.number
 }

@@ -15,7 +15,6 @@ use mysql_wire::statement::Execute;
 use mysql_wire::status::Status;
 use sqltext::{Dialect, Facts, Victim};
 
-use crate::Message;
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::answer::Answers;
@@ -23,13 +22,17 @@ use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::target;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
+use crate::introspection::peers::ask::kill_elsewhere;
 use crate::introspection::registry::Entry;
 use crate::introspection::rights::{self, Right};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
+use crate::per_core::message::{How, Message};
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
+use crate::query::by_rules;
 use crate::scratch::SCRATCH;
+use crate::scratch::state::scratch_pass;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -43,27 +46,6 @@ fn uses_tables(expression: &[u8], shape: &Shape) -> bool {
         parts.any(|part| part.eq_ignore_ascii_case(word))
     };
     shape.facts.intersects(sequence) || (word(b"select") && word(b"from"))
-}
-
-/// How a session is ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
-    /// Only its statement.
-    pub query: bool,
-    /// Not where that could leave a table damaged (MariaDB).
-    pub soft: bool,
-}
-
-impl How {
-    /// The whole session.
-    pub(crate) const CONNECTION: How = How {
-        query: false,
-        soft: false,
-    };
-    pub(crate) const QUERY: How = How {
-        query: true,
-        soft: false,
-    };
 }
 
 /// What a KILL is told that names its victim in a way that cannot be carried.
@@ -131,7 +113,7 @@ impl Session {
             // The server knows the statement, or what is wrong with it.
             Victim::Expression(_) | Victim::Statement => {
                 shape.facts -= Facts::KILL;
-                return Box::pin(self.run_command(shape, job)).await;
+                return Box::pin(by_rules::run_command(self, shape, job)).await;
             }
         };
         let parameters = match job {
@@ -159,7 +141,7 @@ impl Session {
         if !flags.contains(Capabilities::MULTI_STATEMENTS) {
             // To the server the text is one statement, which is wrong, and nothing is killed.
             shape.facts -= Facts::KILL;
-            return Box::pin(self.run_command(shape, job)).await;
+            return Box::pin(by_rules::run_command(self, shape, job)).await;
         }
         let (mut kills, mut at) = (Vec::new(), 0);
         while let Some(kill) = sqltext::kill(&text[at..], &self.variables.mode) {
@@ -213,7 +195,7 @@ impl Session {
         }
         let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
         self.client.request.replace_text(&text);
-        let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
+        let shape = text_shape::query_shape(&self.core, &self.client.request, &self.variables);
         Box::pin(self.run_query(shape)).await
     }
 
@@ -229,7 +211,7 @@ impl Session {
             return told.map(|()| None);
         }
         let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
-        let value = self.evaluate(shape, job, &query).await?;
+        let value = rights::evaluate(self, shape, job, &query).await?;
         Ok(value.map(|value| number(&value)))
     }
 
@@ -399,7 +381,8 @@ fn only_parameter(client: &Client, prepared: &PreparedStatements, job: Job) -> O
     let Job::Execute(id) = job else { return None };
     let statement = prepared.statements.get(&id).filter(|s| !s.long_data)?;
     let body = client.request.payload().get(1..)?;
-    let execute = Execute::decode(body, statement.params, query::has_attributes(client)).ok()?;
+    let execute =
+        Execute::decode(body, statement.params, text_shape::has_attributes(client)).ok()?;
     let &[column, flags, ..] = &statement.types[..] else {
         return None;
     };
@@ -455,7 +438,7 @@ async fn try_kill_elsewhere(
         only,
         spares_system: spares_system(core, user, variables, connections).await,
     };
-    match core.kill_elsewhere(kill).await {
+    match kill_elsewhere(core, kill).await {
         Ok(Killed::Sessions(0)) => (none, 0),
         Ok(Killed::Sessions(ended)) => (Verdict::Sent, ended),
         Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
@@ -534,9 +517,9 @@ impl Core {
             // As on the servers: the client finds its connection closed, whatever it waits for.
             handle.killed.set(true);
             handle.end();
-            self.acks.interrupt(handle.id);
+            self.waits.acks.interrupt(handle.id);
         }
-        self.waiting.interrupt(handle.waiting.get());
+        self.waits.waiting.interrupt(handle.waiting.get());
         // What a killed session has sent ahead must not run either.
         let all = !how.query && handle.in_pipeline.get();
         let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
@@ -560,7 +543,7 @@ impl Core {
         let mut pass = handle.pass.borrow().clone();
         let target = match self.shared.scratch.server() {
             Some(scratch) if server == SCRATCH => {
-                pass = self.scratch_pass(&scratch, &pass);
+                pass = scratch_pass(self, &scratch, &pass);
                 Some(scratch.target())
             }
             _ => target(&self.snapshot(), server, false),

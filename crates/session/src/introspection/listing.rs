@@ -25,7 +25,8 @@ use crate::execution::exec::{Job, Shape};
 use crate::introspection::processlist::{self, Row, row};
 use crate::introspection::rights;
 use crate::per_core::Core;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
+use crate::query::by_rules;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{shown, user_variables};
@@ -95,7 +96,7 @@ impl Session {
         let flags = self.client.request.payload().get(FLAGS_AT).copied().unwrap_or(0);
         self.client.request.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
         let own = self.prepared.exchange_text(id, listed);
-        let done = Box::pin(self.run_command(shape, Job::Execute(id))).await;
+        let done = Box::pin(by_rules::run_command(self, shape, Job::Execute(id))).await;
         if let Some(own) = own {
             self.prepared.exchange_text(id, own);
         }

@@ -17,18 +17,19 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::keeping;
 use crate::dist_txn::positions;
-use crate::execution::choice;
 use crate::execution::exec::Shape;
 use crate::execution::profile::{PartProfile, Profile};
 use crate::execution::rules;
 use crate::execution::servers_tried;
 use crate::execution::statement_run::{PROFILES_MAX, StatementRun};
+use crate::execution::{choice, route};
 use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
-use crate::introspection::view::Asked;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::{Asked, Handle};
 use crate::place::explain;
 use crate::place::{Explained, estimate};
+use crate::session::send_answer;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -134,7 +135,7 @@ impl Session {
                     }),
                 }
             }
-            _ => self.foresee_route(&shape, text).map(|route| vec![route]),
+            _ => route::foresee_route(self, &shape, text).map(|route| vec![route]),
         };
         if let Some(here) = here {
             self.connections.switch_to(&here, &self.core);
@@ -418,22 +419,6 @@ async fn access(
         true => Access::Monitor,
         false => Access::Public,
     }
-}
-
-/// Sends an answer of rows.
-pub(crate) async fn send_answer(
-    client: &mut impl ReplySink,
-    variables: &SessionVariables,
-    transaction: &Transaction,
-    answer: Answer,
-) -> Result<(), End> {
-    let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
-    let rows: Vec<Vec<Option<Vec<u8>>>> = answer
-        .rows
-        .into_iter()
-        .map(|row| row.into_iter().map(|cell| cell.map(String::into_bytes)).collect())
-        .collect();
-    client.answer_rows(&columns, &rows, session::status_now(variables, transaction)).await
 }
 
 /// `HEDDLE STATUS [LIKE pattern]`: the counters of all cores, added up.

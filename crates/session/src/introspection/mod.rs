@@ -12,3 +12,4 @@ pub(crate) mod registry;
 pub(crate) mod rights;
 pub(crate) mod statistics;
 pub(crate) mod view;
+pub(crate) mod views;

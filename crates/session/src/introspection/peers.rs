@@ -3,7 +3,7 @@
 //! The control plane carries the questions; a session waits for the answer like for any other, and
 //! its core serves others meanwhile. A router without others is never asked for more than one flag.
 
-mod ask;
+pub(crate) mod ask;
 
 use std::sync::Arc;
 

@@ -19,8 +19,10 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::{nowhere, target};
 use crate::execution::exec::{Job, Shape};
+use crate::introspection::peers::ask::sessions_elsewhere;
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::{Door, SessionView};
+use crate::introspection::views;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
@@ -46,45 +48,48 @@ pub(crate) type Row = Vec<Option<Vec<u8>>>;
 /// What the servers said of connections, by server and by the server's id of the connection.
 pub(crate) type Said = HashMap<(ServerId, u32), Row>;
 
-impl Session {
-    /// Answers with the sessions that the client may see.
-    pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
-        let seen = seen(&self.core, &self.user, &self.variables, &mut self.connections).await;
-        let text: &[u8] = match full {
-            true => b"SHOW FULL PROCESSLIST",
-            false => b"SHOW PROCESSLIST",
-        };
-        let own = match rights::ask_table(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            text,
-        )
-        .await
-        {
-            Ok(table) => table,
-            Err(error) => return self.client.pool_error(&error, &nowhere()).await,
-        };
-        let binary = matches!(job, Job::Execute(_));
-        let capabilities = self.client.capabilities;
-        let columns = columns(&own.columns, capabilities);
-        let said = said(&self.core, &self.user, &seen.views, text).await;
-        let mut rows: Vec<Vec<u8>> = seen
-            .views
-            .iter()
-            .map(|view| {
-                let known = view.running.and_then(|place| said.get(&place));
-                let asks = view.id == self.handle.id;
-                let row = row(view, &columns, known, asks.then_some(text));
-                encoded(&row, &columns, binary)
-            })
-            .collect();
-        let missing = seen.silent.iter();
-        rows.extend(missing.map(|silent| encoded(&silent.row(&columns), &columns, binary)));
-        let status = session::status_now(&self.variables, &self.transaction);
-        self.client.raw_rows(&own.columns, &rows, status).await
-    }
+/// Answers with the sessions that the client may see.
+pub(crate) async fn show_processlist(
+    session: &mut Session,
+    full: bool,
+    job: Job,
+) -> Result<(), End> {
+    let seen =
+        seen(&session.core, &session.user, &session.variables, &mut session.connections).await;
+    let text: &[u8] = match full {
+        true => b"SHOW FULL PROCESSLIST",
+        false => b"SHOW PROCESSLIST",
+    };
+    let own = match rights::ask_table(
+        &session.core,
+        &session.user,
+        &session.variables,
+        &mut session.connections,
+        text,
+    )
+    .await
+    {
+        Ok(table) => table,
+        Err(error) => return session.client.pool_error(&error, &nowhere()).await,
+    };
+    let binary = matches!(job, Job::Execute(_));
+    let capabilities = session.client.capabilities;
+    let columns = columns(&own.columns, capabilities);
+    let said = said(&session.core, &session.user, &seen.views, text).await;
+    let mut rows: Vec<Vec<u8>> = seen
+        .views
+        .iter()
+        .map(|view| {
+            let known = view.running.and_then(|place| said.get(&place));
+            let asks = view.id == session.handle.id;
+            let row = row(view, &columns, known, asks.then_some(text));
+            encoded(&row, &columns, binary)
+        })
+        .collect();
+    let missing = seen.silent.iter();
+    rows.extend(missing.map(|silent| encoded(&silent.row(&columns), &columns, binary)));
+    let status = session::status_now(&session.variables, &session.transaction);
+    session.client.raw_rows(&own.columns, &rows, status).await
 }
 
 /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
@@ -108,9 +113,9 @@ pub(crate) async fn seen(
     variables: &SessionVariables,
     connections: &mut GroupConnections,
 ) -> Seen {
-    let mut views = core.all_views().await;
+    let mut views = views::all_views(core).await;
     let mut silent = Vec::new();
-    for elsewhere in core.sessions_elsewhere().await {
+    for elsewhere in sessions_elsewhere(core).await {
         let (id, router) = (elsewhere.id, elsewhere.router);
         match elsewhere.sessions {
             Ok(sessions) => views.extend(sessions),

@@ -11,11 +11,12 @@ use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
+use crate::connections::parked::reclaim;
 use crate::connections::target::nowhere;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::{route, servers_tried};
 use crate::per_core::Core;
 use crate::session::Session;
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
 
@@ -47,64 +48,62 @@ impl Right {
 const WHO: &[u8] =
     b"SELECT CAST(CURRENT_USER() AS BINARY), CAST(IFNULL(CURRENT_ROLE(), '') AS BINARY)";
 
-impl Session {
-    /// The value of the first column of a query over the session's variables, which stand in the
-    /// current text too. `None`: the client has been told why there is none.
-    pub(crate) async fn evaluate(
-        &mut self,
-        shape: &Shape,
-        job: Job,
-        query: &[u8],
-    ) -> Result<Option<Vec<u8>>, End> {
-        let (plan, target) = match self.route(shape, None, &[]) {
-            Ok(route) => route,
-            Err(refusal) => {
-                let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
-                return told.map(|()| None);
-            }
-        };
-        let (mut lease, pins) = match self.checkout(&plan, &target, shape).await {
-            Ok(taken) => taken,
-            Err(error) => {
-                let told = self.client.pool_error(&error, &target).await;
-                return told.map(|()| None);
-            }
-        };
-        let connection = lease.connection_mut();
-        connection.owner.statement = 0;
-        let mut moved = Ok(());
-        if user_variables::variables_differ(&self.handle, &self.variables, connection, shape) {
-            moved = variables::user_variables::move_variables(
-                &self.handle,
-                &self.client.request,
-                &mut self.variables,
-                &self.prepared,
-                connection,
-                shape,
-                job,
-            )
-            .await;
+/// The value of the first column of a query over the session's variables, which stand in the
+/// current text too. `None`: the client has been told why there is none.
+pub(crate) async fn evaluate(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+    query: &[u8],
+) -> Result<Option<Vec<u8>>, End> {
+    let (plan, target) = match route::route(session, shape, None, &[]) {
+        Ok(route) => route,
+        Err(refusal) => {
+            let told = session.client.error(&refusal.error, &[&refusal.detail]).await;
+            return told.map(|()| None);
         }
-        let asked = match moved {
-            Ok(()) => connection.ask(query).await,
-            Err(error) => Err(error),
-        };
-        if matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. })) {
-            settle::give_back_after_error(
-                &self.core,
-                &self.handle,
-                &self.variables,
-                &mut self.connections,
-                lease,
-                pins,
-            );
+    };
+    let (mut lease, pins) = match servers_tried::checkout(session, &plan, &target, shape).await {
+        Ok(taken) => taken,
+        Err(error) => {
+            let told = session.client.pool_error(&error, &target).await;
+            return told.map(|()| None);
         }
-        match asked {
-            Ok(values) => Ok(Some(values.into_iter().next().unwrap_or_default())),
-            Err(error) => {
-                let told = self.client.pool_error(&error.into(), &nowhere()).await;
-                told.map(|()| None)
-            }
+    };
+    let connection = lease.connection_mut();
+    connection.owner.statement = 0;
+    let mut moved = Ok(());
+    if user_variables::variables_differ(&session.handle, &session.variables, connection, shape) {
+        moved = variables::user_variables::move_variables(
+            &session.handle,
+            &session.client.request,
+            &mut session.variables,
+            &session.prepared,
+            connection,
+            shape,
+            job,
+        )
+        .await;
+    }
+    let asked = match moved {
+        Ok(()) => connection.ask(query).await,
+        Err(error) => Err(error),
+    };
+    if matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. })) {
+        reclaim::give_back_after_error(
+            &session.core,
+            &session.handle,
+            &session.variables,
+            &mut session.connections,
+            lease,
+            pins,
+        );
+    }
+    match asked {
+        Ok(values) => Ok(Some(values.into_iter().next().unwrap_or_default())),
+        Err(error) => {
+            let told = session.client.pool_error(&error.into(), &nowhere()).await;
+            told.map(|()| None)
         }
     }
 }

@@ -1,6 +1,8 @@
 //! PREPARE, EXECUTE and DEALLOCATE in SQL, of statements that several groups may have to run: the text is
 //! kept here, and each EXECUTE runs it with the values of its variables, as if the client had sent it.
 
+pub(crate) mod steps;
+
 use farm::error;
 use mysql_wire::reply::OkPacket;
 use sqltext::{PieceKind, Verb, pieces};
@@ -8,15 +10,14 @@ use sqltext::{PieceKind, Verb, pieces};
 use super::{Names, Where, group};
 use crate::client::answer::Answers;
 use crate::client::end::End;
-use crate::client::heard::Heard;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::Shape;
 use crate::per_core::Core;
 use crate::place::names;
 use crate::prepared::statements::PreparedStatements;
 use crate::prepared::texts::Kept;
-use crate::session::{self, Session};
+use crate::session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
@@ -33,119 +34,6 @@ pub(crate) struct InText {
     source: Option<Vec<u8>>,
     /// What USING names, as it is written.
     values: Vec<Vec<u8>>,
-}
-
-impl Session {
-    /// Runs it to its answer.
-    pub(super) async fn run_in_text(
-        &mut self,
-        found: &InText,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        match found.verb {
-            Verb::Deallocate => {
-                if let Some(texts) = &mut self.prepared.texts {
-                    texts.remove(&*found.name);
-                }
-                say_ok(&mut self.client, &self.variables, &self.transaction, b"").await
-            }
-            Verb::Execute => {
-                let texts = self.prepared.texts.as_ref();
-                let kept = texts.and_then(|texts| texts.get(&*found.name));
-                let text = kept.map(|kept| kept.text.clone());
-                self.execute_text(&text.unwrap_or_default(), &found.values).await
-            }
-            _ => {
-                let Some(text) = self.source_of(found).await? else {
-                    return Ok(());
-                };
-                match place_of_source(&self.core, &self.variables, &self.connections, &text) {
-                    Where::Rows(_) if found.verb == Verb::Prepare => {
-                        keep_text(
-                            &self.core,
-                            &mut self.client,
-                            &self.variables,
-                            &self.transaction,
-                            &mut self.prepared,
-                            found,
-                            text,
-                        )
-                        .await
-                    }
-                    Where::Rows(_) => self.execute_text(&text, &found.values).await,
-                    place => {
-                        if let Some(texts) = &mut self.prepared.texts {
-                            texts.remove(&*found.name);
-                        }
-                        if let Where::Group(group) = &place
-                            && !self.admit(group, &shape, job).await?
-                        {
-                            return Ok(());
-                        }
-                        self.run_here(shape, job).await
-                    }
-                }
-            }
-        }
-    }
-
-    /// The text that is to be prepared. `None`: the client has been answered.
-    async fn source_of(&mut self, found: &InText) -> Result<Option<Vec<u8>>, End> {
-        let source = found.source.clone().unwrap_or_default();
-        if !source.starts_with(b"@") {
-            return Ok(Some(sqltext::unquote(&source, &self.variables.mode).into_owned()));
-        }
-        match self.inner(&[b"SELECT ", &*source].concat()).await? {
-            Heard::Rows(sheet) => {
-                let value = sheet.rows.into_iter().next();
-                // Of NULL the server says what it says.
-                let value = value.and_then(|row| row.into_iter().next()).flatten();
-                Ok(Some(value.unwrap_or_default()))
-            }
-            Heard::Refused(refusal) => {
-                self.client.pass_refusal(&refusal).await?;
-                Ok(None)
-            }
-            Heard::Ok { .. } => Ok(Some(Vec::new())),
-        }
-    }
-
-    /// Runs a text with the values of these variables in place of its marks.
-    async fn execute_text(&mut self, text: &[u8], values: &[Vec<u8>]) -> Result<(), End> {
-        let marks: Vec<sqltext::Span> = sqltext::slots(text, &self.variables.mode)
-            .iter()
-            .filter(|slot| slot.parameter.is_some())
-            .map(|slot| slot.span)
-            .collect();
-        if marks.len() != values.len() {
-            return self.client.error(&error::WRONG_ARGUMENTS, &["EXECUTE"]).await;
-        }
-        if marks.is_empty() {
-            return self.run_instead(text).await;
-        }
-        let sheet = match self.inner(&[b"SELECT ", &*values.join(&b", "[..])].concat()).await? {
-            Heard::Rows(sheet) => sheet,
-            Heard::Refused(refusal) => return self.client.pass_refusal(&refusal).await,
-            Heard::Ok { .. } => {
-                return self.client.error(&error::WRONG_ARGUMENTS, &["EXECUTE"]).await;
-            }
-        };
-        let row = sheet.rows.first().cloned().unwrap_or_default();
-        let mut made = Vec::with_capacity(text.len() + 16 * marks.len());
-        let mut from = 0;
-        for (at, mark) in marks.iter().enumerate() {
-            let Some(literal) = sheet.literals(&row, &[at], &self.variables.mode) else {
-                let why = "text in this character set cannot be written out: use SET NAMES utf8mb4";
-                return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
-            };
-            made.extend_from_slice(&text[from..mark.start as usize]);
-            made.extend(literal);
-            from = mark.end as usize;
-        }
-        made.extend_from_slice(&text[from..]);
-        self.run_instead(&made).await
-    }
 }
 
 async fn keep_text(

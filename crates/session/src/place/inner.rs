@@ -7,31 +7,29 @@ use planner::Answer;
 use crate::client::end::End;
 use crate::client::heard::Heard;
 use crate::client::request::Request;
-use crate::execution::exec::Job;
-use crate::query;
+use crate::execution::exec::{Job, text_shape};
+use crate::place::run;
 use crate::session::Session;
 
-impl Session {
-    /// Runs a statement of Heddle's own for the client's command, in the client's transaction.
-    pub(super) async fn inner(&mut self, text: &[u8]) -> Result<Heard, End> {
-        self.inner_as(text, None).await
-    }
+/// Runs a statement of Heddle's own for the client's command, in the client's transaction.
+pub(super) async fn inner(session: &mut Session, text: &[u8]) -> Result<Heard, End> {
+    inner_as(session, text, None).await
+}
 
-    /// The same; a query is answered in this way, where one is given.
-    pub(super) async fn inner_as(
-        &mut self,
-        text: &[u8],
-        answer: Option<Answer>,
-    ) -> Result<Heard, End> {
-        let interrupted = self.client.begin_heard(Request::query(text));
-        let shape = query::query_shape(&self.core, &self.client.request, &self.variables);
-        let job = Job::Frame(Expect::Results);
-        let done = match answer {
-            Some(answer) => Box::pin(self.answer_rows(answer, shape, job)).await,
-            None => Box::pin(self.run_free(shape, job)).await,
-        };
-        let heard = self.client.end_heard(interrupted);
-        done?;
-        Ok(heard.heard(self.client.capabilities))
-    }
+/// The same; a query is answered in this way, where one is given.
+pub(super) async fn inner_as(
+    session: &mut Session,
+    text: &[u8],
+    answer: Option<Answer>,
+) -> Result<Heard, End> {
+    let interrupted = session.client.begin_heard(Request::query(text));
+    let shape = text_shape::query_shape(&session.core, &session.client.request, &session.variables);
+    let job = Job::Frame(Expect::Results);
+    let done = match answer {
+        Some(answer) => Box::pin(run::answer_rows(session, answer, shape, job)).await,
+        None => Box::pin(run::run_free(session, shape, job)).await,
+    };
+    let heard = session.client.end_heard(interrupted);
+    done?;
+    Ok(heard.heard(session.client.capabilities))
 }

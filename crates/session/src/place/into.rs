@@ -7,6 +7,7 @@ use sqltext::{PieceKind, pieces};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::heard::Heard;
+use crate::place::{inner, several};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
@@ -16,44 +17,46 @@ pub(super) struct Into {
     count: usize,
 }
 
-impl Session {
-    /// Runs such a query to its OK.
-    pub(super) async fn select_into(&mut self, text: &[u8], into: &Into) -> Result<(), End> {
-        let (start, end) = into.place;
-        let query = [&text[..start], b" ", &text[end..]].concat();
-        let sheet = match self.inner(&query).await? {
-            Heard::Rows(sheet) => sheet,
-            Heard::Refused(refusal) => return self.client.pass_refusal(&refusal).await,
-            Heard::Ok { .. } => {
-                let why = "the query has no rows";
-                return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
-            }
-        };
-        let all: Vec<usize> = (0..sheet.names.len()).collect();
-        let (values, from) = match &sheet.rows[..] {
-            [] => (
-                Some(vec!["NULL"; all.len()].join(", ").into_bytes()),
-                "FROM (SELECT 1) none WHERE 1 = 0",
-            ),
-            [row] => (sheet.literals(row, &all, &self.variables.mode), ""),
-            [row, ..] => (
-                sheet.literals(row, &all, &self.variables.mode),
-                "FROM (SELECT 1 UNION ALL SELECT 2) more",
-            ),
-        };
-        let Some(values) = values else {
-            let why = "text in this character set cannot be written out: use SET NAMES utf8mb4";
-            return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
-        };
-        // Without a row they stay as they are, of the types that they have.
-        let none = format!("INTO {}", vec!["@heddle"; into.count].join(", "));
-        let variables = match sheet.rows.is_empty() {
-            true => none.as_bytes(),
-            false => &text[start..end],
-        };
-        let text = [b"SELECT ", &*values, b" ", from.as_bytes(), b" ", variables].concat();
-        self.run_instead(&text).await
-    }
+/// Runs such a query to its OK.
+pub(super) async fn select_into(
+    session: &mut Session,
+    text: &[u8],
+    into: &Into,
+) -> Result<(), End> {
+    let (start, end) = into.place;
+    let query = [&text[..start], b" ", &text[end..]].concat();
+    let sheet = match inner::inner(session, &query).await? {
+        Heard::Rows(sheet) => sheet,
+        Heard::Refused(refusal) => return session.client.pass_refusal(&refusal).await,
+        Heard::Ok { .. } => {
+            let why = "the query has no rows";
+            return session.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
+        }
+    };
+    let all: Vec<usize> = (0..sheet.names.len()).collect();
+    let (values, from) = match &sheet.rows[..] {
+        [] => (
+            Some(vec!["NULL"; all.len()].join(", ").into_bytes()),
+            "FROM (SELECT 1) none WHERE 1 = 0",
+        ),
+        [row] => (sheet.literals(row, &all, &session.variables.mode), ""),
+        [row, ..] => (
+            sheet.literals(row, &all, &session.variables.mode),
+            "FROM (SELECT 1 UNION ALL SELECT 2) more",
+        ),
+    };
+    let Some(values) = values else {
+        let why = "text in this character set cannot be written out: use SET NAMES utf8mb4";
+        return session.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
+    };
+    // Without a row they stay as they are, of the types that they have.
+    let none = format!("INTO {}", vec!["@heddle"; into.count].join(", "));
+    let variables = match sheet.rows.is_empty() {
+        true => none.as_bytes(),
+        false => &text[start..end],
+    };
+    let text = [b"SELECT ", &*values, b" ", from.as_bytes(), b" ", variables].concat();
+    several::run_instead(session, &text).await
 }
 
 /// The INTO of a query whose row goes to user variables; `None` for every other one.

@@ -10,9 +10,9 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::place;
 use crate::place::names;
 use crate::place::writes::ids::take;
+use crate::prepared::bound;
 use crate::session::Session;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
@@ -20,83 +20,83 @@ use crate::variables::session_variables::SessionVariables;
 /// Rounds of one statement: ids, then expressions, and once more.
 const ROUNDS_MAX: usize = 4;
 
-impl Session {
-    /// Where the command goes, once what it lacks was put into its text.
-    pub(super) async fn place_later(&mut self, shape: &Shape, job: Job) -> Where {
-        match self.completed(shape, job).await {
-            Ok(place) => place,
-            Err((error, detail)) => Where::Refuse(error, detail),
-        }
+/// Where the command goes, once what it lacks was put into its text.
+pub(super) async fn place_later(session: &mut Session, shape: &Shape, job: Job) -> Where {
+    match completed(session, shape, job).await {
+        Ok(place) => place,
+        Err((error, detail)) => Where::Refuse(error, detail),
     }
+}
 
-    async fn completed(&mut self, shape: &Shape, job: Job) -> Result<Where, (ClientError, String)> {
-        let refuse = |why: &str| (error::NOT_OVER_GROUPS, why.to_owned());
-        let mut text = place::text_of(&self.context(), job)
-            .ok_or_else(|| refuse("the statement's parameters cannot be written out"))?;
-        let (mode, mut insert_id) = (self.variables.mode, None);
-        for _ in 0..ROUNDS_MAX {
-            let snapshot = self.core.snapshot();
-            let sharding = snapshot
-                .sharding
-                .as_ref()
-                .ok_or_else(|| refuse("the farm has no shard maps any more"))?;
-            let plan = self
-                .variables
-                .make_plan(&text, shape, &snapshot, sharding)
-                .ok_or_else(|| refuse("the farm has no group"))?;
-            let slots = sqltext::slots(&text, &mode);
-            let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
-            let literals = Literals {
-                text: &text,
-                spans: &spans,
-                mode: &mode,
-                utf8: self.variables.is_utf8(),
-            };
-            let statement = Statement {
-                text: &text,
-                mode: &mode,
-                values: &literals,
-                zero_is_value: self.variables.keeps_zeros(),
-            };
-            let spot = plan.spot(&statement, sharding);
-            let new = match (&spot, &plan.goes) {
-                (Spot::Ids(count), Goes::Insert(insert)) => {
-                    let first = take::ids(&self.core, insert, u64::from(*count)).await?;
-                    insert_id.get_or_insert(first);
-                    insert
-                        .with_ids(&statement, first)
-                        .ok_or_else(|| refuse("ids cannot be put into this INSERT"))?
+async fn completed(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<Where, (ClientError, String)> {
+    let refuse = |why: &str| (error::NOT_OVER_GROUPS, why.to_owned());
+    let mut text = bound::text_of(&session.context(), job)
+        .ok_or_else(|| refuse("the statement's parameters cannot be written out"))?;
+    let (mode, mut insert_id) = (session.variables.mode, None);
+    for _ in 0..ROUNDS_MAX {
+        let snapshot = session.core.snapshot();
+        let sharding = snapshot
+            .sharding
+            .as_ref()
+            .ok_or_else(|| refuse("the farm has no shard maps any more"))?;
+        let plan = session
+            .variables
+            .make_plan(&text, shape, &snapshot, sharding)
+            .ok_or_else(|| refuse("the farm has no group"))?;
+        let slots = sqltext::slots(&text, &mode);
+        let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
+        let literals = Literals {
+            text: &text,
+            spans: &spans,
+            mode: &mode,
+            utf8: session.variables.is_utf8(),
+        };
+        let statement = Statement {
+            text: &text,
+            mode: &mode,
+            values: &literals,
+            zero_is_value: session.variables.keeps_zeros(),
+        };
+        let spot = plan.spot(&statement, sharding);
+        let new = match (&spot, &plan.goes) {
+            (Spot::Ids(count), Goes::Insert(insert)) => {
+                let first = take::ids(&session.core, insert, u64::from(*count)).await?;
+                insert_id.get_or_insert(first);
+                insert
+                    .with_ids(&statement, first)
+                    .ok_or_else(|| refuse("ids cannot be put into this INSERT"))?
+            }
+            (Spot::Evaluate(spans), _) => {
+                let spans = spans.clone();
+                let values = computed(
+                    &session.core,
+                    &session.user,
+                    &session.variables,
+                    &mut session.connections,
+                    &text,
+                    &spans,
+                )
+                .await?;
+                with_computed(&text, &spans, values)
+            }
+            _ => {
+                if let Some(id) = take::unheard_id(&session.core, &plan, &spot, &statement)
+                    && let Goes::Insert(insert) = &plan.goes
+                {
+                    take::raise_ids(&session.core, insert, id).await?;
                 }
-                (Spot::Evaluate(spans), _) => {
-                    let spans = spans.clone();
-                    let values = computed(
-                        &self.core,
-                        &self.user,
-                        &self.variables,
-                        &mut self.connections,
-                        &text,
-                        &spans,
-                    )
-                    .await?;
-                    with_computed(&text, &spans, values)
-                }
-                _ => {
-                    if let Some(id) = take::unheard_id(&self.core, &plan, &spot, &statement)
-                        && let Goes::Insert(insert) = &plan.goes
-                    {
-                        take::raise_ids(&self.core, insert, id).await?;
-                    }
-                    let returns = plan.returns();
-                    let context = self.context();
-                    return Ok(ready(
-                        &context, spot, text, insert_id, returns, &snapshot, sharding,
-                    ));
-                }
-            };
-            text = new;
-        }
-        Err(refuse("the statement's values cannot be found out"))
+                let returns = plan.returns();
+                let context = session.context();
+                return Ok(ready(&context, spot, text, insert_id, returns, &snapshot, sharding));
+            }
+        };
+        text = new;
     }
+    Err(refuse("the statement's values cannot be found out"))
 }
 
 /// Where the completed text goes. It always goes as a text of its own, since it is not the client's.

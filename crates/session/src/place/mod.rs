@@ -4,7 +4,6 @@
 //! by its digest and the comparison of one value. A farm without shard maps and assigned databases
 //! is not asked at all.
 
-pub(crate) mod bound;
 pub(crate) mod chosen;
 pub(crate) mod discard;
 pub(crate) mod estimate;
@@ -14,9 +13,11 @@ pub(crate) mod inner;
 pub(crate) mod into;
 pub(crate) mod later;
 pub(crate) mod load;
+pub(crate) mod moving;
 pub(crate) mod names;
 pub(crate) mod own;
 pub(crate) mod plans;
+pub(crate) mod recalled;
 pub(crate) mod run;
 pub(crate) mod several;
 pub(crate) mod upkeep;
@@ -39,11 +40,10 @@ use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::query;
+use crate::prepared::bound::{bound, written_out};
 use crate::scatter::{Definition, Part};
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
-use bound::Bound;
 pub(crate) use explain::Explained;
 pub(crate) use in_text::InText;
 use writes::ids;
@@ -67,7 +67,7 @@ pub(crate) enum Where {
     Load(Box<LoadPlan>),
     /// The same text on several groups, outside transactions; their rows are the answer.
     Upkeep(Vec<Part>),
-    /// Something must be asked or allocated first: see [`Session::place_later`].
+    /// Something must be asked or allocated first: see [`later::place_later`].
     Later(Box<Spot>),
     /// A text of several statements, which run one after the other, each where its tables are.
     Several,
@@ -158,17 +158,6 @@ fn place_among(
     }
 }
 
-/// The text of a command, with parameters written out; `None` where they are not here.
-pub(crate) fn text_of(context: &StatementContext<'_>, job: Job) -> Option<Vec<u8>> {
-    match job {
-        Job::Execute(id) => written_out(context, context.prepared.statement_text(id), job),
-        _ if context.client.request.is_split() => {
-            Some(mysql_wire::packet::joined(context.client.request.frame()).split_off(1))
-        }
-        _ => Some(context.client.request.payload()[1..].to_vec()),
-    }
-}
-
 /// The place of a statement by its plan, since its keys may tell one group from all others.
 fn place_planned(
     context: &StatementContext<'_>,
@@ -221,22 +210,6 @@ fn place_planned(
     )
 }
 
-/// The text of a statement with its parameters written out as literals.
-fn written_out(context: &StatementContext<'_>, text: &[u8], job: Job) -> Option<Vec<u8>> {
-    match job {
-        Job::Execute(id) => bound(context, id, text)?.written_out(),
-        _ => Some(text.to_vec()),
-    }
-}
-
-/// The values of an EXECUTE; `None` when it is malformed, which the server says better.
-fn bound<'a>(context: &StatementContext<'a>, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
-    let statement = context.prepared.statements.get(&id)?;
-    let named = query::has_attributes(context.client);
-    let execute = bound::execute(context.client.request.payload(), statement.params, named)?;
-    Bound::new(execute, statement, text, &context.variables.mode, context.variables.is_utf8())
-}
-
 /// The place of a statement without a plan: only its names and its kind tell where it goes.
 fn place_unplanned(
     context: &StatementContext<'_>,
@@ -276,7 +249,7 @@ fn spot_of_text(
     text: &[u8],
     sharding: &Sharding,
 ) -> Spot {
-    let scan = core.scan.borrow();
+    let scan = core.statements.scan.borrow();
     let read;
     // CONNECTION_ID() was replaced in the text behind the scan.
     let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
@@ -469,12 +442,12 @@ fn plan(
     sharding: &Sharding,
 ) -> Option<std::rc::Rc<Plan>> {
     let database = variables.state.database().unwrap_or_default();
-    let key = core.plans.key(shape.hash, shape.folds, database, &variables.mode);
-    if let Some(plan) = core.plans.get(&key, sharding) {
+    let key = core.statements.plans.key(shape.hash, shape.folds, database, &variables.mode);
+    if let Some(plan) = core.statements.plans.get(&key, sharding) {
         return Some(plan);
     }
     let plan = variables.make_plan(text, shape, snapshot, sharding)?;
-    Some(core.plans.put(key, plan))
+    Some(core.statements.plans.put(key, plan))
 }
 
 /// What tables' names tell of a statement's place.

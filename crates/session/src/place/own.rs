@@ -3,38 +3,37 @@
 use crate::client::end::End;
 use crate::client::heard::Heard;
 use crate::client::refuse::ServerRefusal;
+use crate::place::inner;
 use crate::session::Session;
 
-impl Session {
-    /// The text, with what only the session knows written out.
-    pub(super) async fn with_own_values(
-        &mut self,
-        text: Vec<u8>,
-    ) -> Result<Result<Vec<u8>, ServerRefusal>, End> {
-        let Ok(read) = std::str::from_utf8(&text) else {
-            return Ok(Ok(text));
-        };
-        let values = planner::session_values(read, &self.variables.mode);
-        if values.is_empty() {
-            return Ok(Ok(text));
-        }
-        let asked: Vec<&str> = values.iter().map(|value| &*value.expression).collect();
-        let question = format!("SELECT {}", asked.join(", "));
-        let question = question.into_bytes();
-        let own = sqltext::identify(&question, &self.variables.mode, self.handle.id);
-        let sheet = match self.inner(&own.unwrap_or(question)).await? {
-            Heard::Rows(sheet) => sheet,
-            Heard::Refused(refusal) => return Ok(Err(refusal)),
-            Heard::Ok { .. } => return Ok(Ok(text)),
-        };
-        let row = sheet.rows.first().cloned().unwrap_or_default();
-        let literals: Option<Vec<String>> = (0..values.len())
-            .map(|at| String::from_utf8(sheet.literals(&row, &[at], &self.variables.mode)?).ok())
-            .collect();
-        Ok(Ok(match literals {
-            Some(literals) => planner::with_values(read, &values, &literals).into_bytes(),
-            // What is not written out is refused with its reason.
-            None => text,
-        }))
+/// The text, with what only the session knows written out.
+pub(super) async fn with_own_values(
+    session: &mut Session,
+    text: Vec<u8>,
+) -> Result<Result<Vec<u8>, ServerRefusal>, End> {
+    let Ok(read) = std::str::from_utf8(&text) else {
+        return Ok(Ok(text));
+    };
+    let values = planner::session_values(read, &session.variables.mode);
+    if values.is_empty() {
+        return Ok(Ok(text));
     }
+    let asked: Vec<&str> = values.iter().map(|value| &*value.expression).collect();
+    let question = format!("SELECT {}", asked.join(", "));
+    let question = question.into_bytes();
+    let own = sqltext::identify(&question, &session.variables.mode, session.handle.id);
+    let sheet = match inner::inner(session, &own.unwrap_or(question)).await? {
+        Heard::Rows(sheet) => sheet,
+        Heard::Refused(refusal) => return Ok(Err(refusal)),
+        Heard::Ok { .. } => return Ok(Ok(text)),
+    };
+    let row = sheet.rows.first().cloned().unwrap_or_default();
+    let literals: Option<Vec<String>> = (0..values.len())
+        .map(|at| String::from_utf8(sheet.literals(&row, &[at], &session.variables.mode)?).ok())
+        .collect();
+    Ok(Ok(match literals {
+        Some(literals) => planner::with_values(read, &values, &literals).into_bytes(),
+        // What is not written out is refused with its reason.
+        None => text,
+    }))
 }

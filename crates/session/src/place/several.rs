@@ -12,62 +12,59 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::per_core::Core;
 use crate::place::{self, names};
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::session::Session;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// Runs the statements of the client's text one after the other, up to the first that fails.
-    pub(super) async fn run_several(&mut self) -> Result<(), End> {
-        let text = packet::joined(self.client.request.frame()).split_off(1);
-        let statements = sqltext::statements(&text, &self.variables.mode);
-        let interrupted = self.client.begin_series();
-        let mut done = Ok(());
-        for (at, span) in statements.iter().enumerate() {
-            let request = Request::query(span.of(&text));
-            self.client.play_next(request, at + 1 < statements.len());
-            done = self.run_one().await;
-            if done.is_err() || self.client.series_failed() {
-                break;
-            }
+/// Runs the statements of the client's text one after the other, up to the first that fails.
+pub(super) async fn run_several(session: &mut Session) -> Result<(), End> {
+    let text = packet::joined(session.client.request.frame()).split_off(1);
+    let statements = sqltext::statements(&text, &session.variables.mode);
+    let interrupted = session.client.begin_series();
+    let mut done = Ok(());
+    for (at, span) in statements.iter().enumerate() {
+        let request = Request::query(span.of(&text));
+        session.client.play_next(request, at + 1 < statements.len());
+        done = run_one(session).await;
+        if done.is_err() || session.client.series_failed() {
+            break;
         }
-        self.client.end_series(interrupted);
-        done
     }
+    session.client.end_series(interrupted);
+    done
+}
 
-    /// Runs a text in place of the client's command: what it answers is the command's answer.
-    pub(super) async fn run_instead(&mut self, text: &[u8]) -> Result<(), End> {
-        let interrupted = self.client.begin_series();
-        self.client.play_next(Request::query(text), false);
-        let done = Box::pin(self.run_one()).await;
-        self.client.end_series(interrupted);
-        done
-    }
+/// Runs a text in place of the client's command: what it answers is the command's answer.
+pub(super) async fn run_instead(session: &mut Session, text: &[u8]) -> Result<(), End> {
+    let interrupted = session.client.begin_series();
+    session.client.play_next(Request::query(text), false);
+    let done = Box::pin(run_one(session)).await;
+    session.client.end_series(interrupted);
+    done
+}
 
-    async fn run_one(&mut self) -> Result<(), End> {
-        let mut shape: Shape =
-            query::query_shape(&self.core, &self.client.request, &self.variables);
-        if shape.facts.contains(Facts::CONNECTION_ID) {
-            query::identify(
-                &self.core,
-                &self.handle,
-                &mut self.client.request,
-                &self.variables,
-                &mut shape,
-            );
-        }
-        if shape.verb == Verb::LoadData && shape.facts.contains(Facts::LOCAL_INFILE) {
-            let why = "LOAD DATA LOCAL cannot stand in a text of statements for several groups: send it by itself";
-            let error = farm::error::NOT_OVER_GROUPS;
-            return self.client.error(&error, &[why]).await;
-        }
-        Box::pin(self.run_query(shape)).await
+async fn run_one(session: &mut Session) -> Result<(), End> {
+    let mut shape: Shape =
+        text_shape::query_shape(&session.core, &session.client.request, &session.variables);
+    if shape.facts.contains(Facts::CONNECTION_ID) {
+        text_shape::identify(
+            &session.core,
+            &session.handle,
+            &mut session.client.request,
+            &session.variables,
+            &mut shape,
+        );
     }
+    if shape.verb == Verb::LoadData && shape.facts.contains(Facts::LOCAL_INFILE) {
+        let why = "LOAD DATA LOCAL cannot stand in a text of statements for several groups: send it by itself";
+        let error = farm::error::NOT_OVER_GROUPS;
+        return session.client.error(&error, &[why]).await;
+    }
+    Box::pin(session.run_query(shape)).await
 }
 
 impl StatementContext<'_> {

@@ -10,7 +10,9 @@ use sqltext::Verb;
 
 use super::{Where, refuse};
 use crate::client::end::End;
+use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
+use crate::scatter;
 use crate::scatter::{Part, Scatter, Wanted};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
@@ -18,24 +20,22 @@ use crate::variables::session_variables::SessionVariables;
 /// It commits what is open on every group.
 const NO_GROUP: u32 = u32::MAX;
 
-impl Session {
-    /// Runs it on all of them, to the answer.
-    pub(super) async fn keep_up(
-        &mut self,
-        parts: Vec<Part>,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        if !self.commit_before(NO_GROUP).await? {
-            return Ok(());
-        }
-        let scatter = Scatter {
-            parts,
-            answer: Wanted::Rows(Merging::default()),
-            clock: false,
-        };
-        self.scatter_alone(&scatter, shape, job).await
+/// Runs it on all of them, to the answer.
+pub(super) async fn keep_up(
+    session: &mut Session,
+    parts: Vec<Part>,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    if !end::commit_before(session, NO_GROUP).await? {
+        return Ok(());
     }
+    let scatter = Scatter {
+        parts,
+        answer: Wanted::Rows(Merging::default()),
+        clock: false,
+    };
+    scatter::scatter_alone(session, &scatter, shape, job).await
 }
 
 /// Where such a statement goes; `None` when it is none, or its tables are on one group only.

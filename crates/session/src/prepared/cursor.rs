@@ -13,16 +13,17 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::{route, servers_tried};
 use crate::per_core::Core;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::place::chosen;
-use crate::prepared::statements::commands;
 use crate::prepared::statements::{PreparedStatements, Statement};
-use crate::prepared::{prepared_packets, statements};
+use crate::prepared::{prepared_packets, ready, statements};
+use crate::query::by_rules;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 
 impl Session {
@@ -73,7 +74,7 @@ impl Session {
             return false;
         };
         let connection = lease.connection_mut();
-        let sent = match commands::ready_statement(
+        let sent = match ready::ready_statement(
             &self.core,
             &self.promises,
             &self.prepared,
@@ -133,7 +134,7 @@ impl Session {
         match known {
             Some(known) if at_server => {
                 self.client.request.patch(1, &known.server_id.to_le_bytes());
-                self.run_command(Shape::command(), Job::Frame(Expect::Single)).await
+                by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Single)).await
             }
             _ => self.client.ok(session::status_now(&self.variables, &self.transaction)).await,
         }
@@ -165,7 +166,7 @@ impl Session {
             return self.client.error(row, &[&id.to_string(), end]).await;
         };
         self.client.request.patch(1, &known.server_id.to_le_bytes());
-        self.run_command(Shape::command(), Job::Frame(Expect::Rows)).await?;
+        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Rows)).await?;
         if self.variables.status.contains(Status::LAST_ROW_SENT) {
             if let Some(statement) = self.prepared.statements.get_mut(&id) {
                 statement.cursor = false;
@@ -186,8 +187,8 @@ impl Session {
 
     /// A connection for a command without a reply.
     async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
-        let (plan, target) = self.route(shape, None, &[]).ok()?;
-        self.checkout(&plan, &target, shape).await.ok()
+        let (plan, target) = route::route(self, shape, None, &[]).ok()?;
+        servers_tried::checkout(self, &plan, &target, shape).await.ok()
     }
 }
 
@@ -233,5 +234,5 @@ fn recheck_hold(
         return;
     };
     pins.set(Pins::STATEMENT, prepared.has_ties());
-    settle::give_back_after_error(core, handle, variables, connections, lease, pins);
+    reclaim::give_back_after_error(core, handle, variables, connections, lease, pins);
 }

@@ -2,10 +2,9 @@
 
 use crate::client::Client;
 use crate::client::request::Request;
-use crate::execution::exec::Shape;
+use crate::execution::exec::{Shape, text_shape};
 use crate::prepared::statements;
 use crate::prepared::statements::{PreparedStatements, Statement};
-use crate::query;
 use backend::{Connection, Prepared};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
@@ -21,7 +20,7 @@ pub(crate) fn address_statement(
     connection: &mut Connection,
     id: u32,
 ) -> Option<Vec<u8>> {
-    let named = query::has_attributes(client);
+    let named = text_shape::has_attributes(client);
     let statement = prepared.statements.get(&id)?;
     let takes_names = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     let known = connection.known(&statement.key)?;
@@ -57,7 +56,10 @@ pub(crate) fn execution(
 ) -> Option<(Prepared, Vec<u8>)> {
     let statement = prepared.statements.get(&id)?;
     let command = Command::try_from(client.request.payload()[0]);
-    if statement.long_data || query::has_attributes(client) || command != Ok(Command::StmtExecute) {
+    if statement.long_data
+        || text_shape::has_attributes(client)
+        || command != Ok(Command::StmtExecute)
+    {
         return None;
     }
     let mut payload = packet::joined(client.request.frame());

@@ -26,19 +26,19 @@ use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::parked::reclaim;
 use crate::consistency::reads;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::servers_tried::{self, Asked};
 use crate::execution::statement_run::StatementRun;
-use crate::execution::without;
+use crate::execution::{attempt, without};
 use crate::introspection::operator::Fault;
 use crate::introspection::statistics;
 use crate::per_core::Core;
-use crate::place::Where;
 use crate::session::{self, Session, is_free};
+use crate::transaction::loss;
 use crate::transaction::state::Transaction;
-use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// What the servers' replies leave behind.
@@ -50,25 +50,9 @@ struct Left {
     failure: Option<(String, Option<ServerRefusal>)>,
 }
 
-/// Runs the current text on every server of the group that it is for, to its answer. Nothing bars it by itself
+/// Runs the current text on every server of the current group, to its answer. Nothing bars it by itself
 /// ([`bars_all`]).
-pub(crate) async fn run_on_all(
-    session: &mut Session,
-    place: Where,
-    shape: Shape,
-    job: Job,
-) -> Result<(), End> {
-    session.run.recording = None;
-    match &place {
-        Where::Stay => {}
-        Where::Group(group) => session.connections.switch_to(group, &session.core),
-        Where::Refuse(error, detail) => return session.client.error(error, &[detail]).await,
-        _ => {
-            let why = "asks the servers of one group, and the rows are on several: choose a shard by \
-                       /*heddle shard_table=TABLE shard_key=KEY*/";
-            return session.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await;
-        }
-    }
+pub(crate) async fn run_on_all(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {
     if let Some(why) = ties(&session.connections, &session.variables) {
         return session.client.error(&error::ALL_SERVERS_REFUSED, &[&why]).await;
     }
@@ -124,7 +108,7 @@ async fn answer_of_all(
         return Ok(());
     };
     if let Some(first) = leases.first() {
-        session.begin_attempt(first.connection(), &run);
+        attempt::begin_attempt(session, first.connection(), &run);
     }
     let mut feeds = send_to_all(session, leases);
     let mut writer = ResultWriter::new(Form::Text, session.client.capabilities);
@@ -163,7 +147,7 @@ async fn take_all(
     for (plan, target) in asked {
         session.run.profile.chosen(*plan, session.promises.level_of(shape));
         let taken = loop {
-            let taken = Box::pin(session.checkout(plan, target, shape)).await;
+            let taken = Box::pin(servers_tried::checkout(session, plan, target, shape)).await;
             let (core, handle, user) = (&session.core, &session.handle, &session.user);
             match taken {
                 Err(error)
@@ -182,7 +166,7 @@ async fn take_all(
             Err(error) => {
                 loss::suspect_refusal(&session.core, &session.handle, plan.server, &error);
                 for lease in leases {
-                    settle::give_back(&session.handle, lease);
+                    reclaim::give_back(&session.handle, lease);
                 }
                 session.client.pool_error(&error, target).await?;
                 return Ok(None);
@@ -245,7 +229,7 @@ async fn leave_all(
                 if at == told && (outcome.error.is_some() || outcome.warnings > 0) {
                     left.warnings = warnings_of(&mut lease).await;
                 }
-                settle::give_back(&session.handle, lease);
+                reclaim::give_back(&session.handle, lease);
             }
         }
         if at == told {

@@ -29,10 +29,12 @@ use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
+use crate::dist_txn::end;
 use crate::execution::exec::{Job, Run, Shape};
 use crate::introspection::operator::{Answer, Reply};
 use crate::per_core::Core;
 use crate::scatter;
+use crate::scatter::parts;
 use crate::session::{self, Session};
 use crate::transaction::unit_of_work;
 use crate::variables::session_variables::SessionVariables;
@@ -77,233 +79,241 @@ enum Round {
     Failed(Vec<Arc<str>>, ServerRefusal),
 }
 
-impl Session {
-    /// Runs it everywhere, to the answer.
-    pub(crate) async fn define(
-        &mut self,
-        definition: &Definition,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        self.run.recording = None;
-        // What is open is committed over all its groups; no server alone may do it.
-        if !self.commit_before(NO_GROUP).await? {
+/// Runs it everywhere, to the answer.
+pub(crate) async fn run_definition(
+    session: &mut Session,
+    definition: &Definition,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    session.run.recording = None;
+    // What is open is committed over all its groups; no server alone may do it.
+    if !end::commit_before(session, NO_GROUP).await? {
+        return Ok(());
+    }
+    let Definition {
+        groups, text, then, ..
+    } = definition;
+    if let Some(why) = unit_of_work::is_fixed(&session.core, groups) {
+        return session.client.error(&error::COMMAND_REFUSED, &[&why]).await;
+    }
+    let (first, others) = groups.split_at(1.min(groups.len()));
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    let written =
+        match write_down(&session.core, &session.user, &session.variables, text, groups).await {
+            Ok(id) => id,
+            Err(why) => return session.client.error(&error::COMMAND_REFUSED, &[&why]).await,
+        };
+    let (mut counts, said) = match define_on(session, first, text, &mut run).await? {
+        Round::Answered => return strike_out(&session.core, &session.user, written).await,
+        Round::Failed(_, refusal) => {
+            strike_out(&session.core, &session.user, written).await?;
+            return session.client.pass_refusal(&refusal).await;
+        }
+        Round::Done(counts, said) => (counts, said),
+    };
+    if !others.is_empty() {
+        let (id, word) = (written.as_deref(), (&mut counts, said));
+        if !define_on_others(session, definition, others, &mut run, &shape, id, word).await? {
             return Ok(());
         }
-        let Definition {
-            groups, text, then, ..
-        } = definition;
-        if let Some(why) = unit_of_work::is_fixed(&self.core, groups) {
-            return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
-        }
-        let (first, others) = groups.split_at(1.min(groups.len()));
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            shape,
-            job,
-        );
-        let written = match write_down(&self.core, &self.user, &self.variables, text, groups).await
-        {
-            Ok(id) => id,
-            Err(why) => return self.client.error(&error::COMMAND_REFUSED, &[&why]).await,
-        };
-        let (mut counts, said) = match self.define_on(first, text, &mut run).await? {
-            Round::Answered => return strike_out(&self.core, &self.user, written).await,
-            Round::Failed(_, refusal) => {
-                strike_out(&self.core, &self.user, written).await?;
-                return self.client.pass_refusal(&refusal).await;
-            }
-            Round::Done(counts, said) => (counts, said),
-        };
-        if !others.is_empty() {
-            let (id, word) = (written.as_deref(), (&mut counts, said));
-            if !self.define_on_others(definition, others, &mut run, &shape, id, word).await? {
-                return Ok(());
-            }
-        }
-        strike_out(&self.core, &self.user, written).await?;
-        if let Err(why) = self.follow_up(then, first, &mut run).await? {
-            return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
-        }
-        defined(&self.core, &self.user, &self.client.request, &shape, definition).await;
-        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
-        ok.affected_rows = counts.affected_rows;
-        ok.warnings = counts.warnings;
-        ok.info = &counts.info;
-        self.client.answer_ok(&ok).await
     }
+    strike_out(&session.core, &session.user, written).await?;
+    if let Err(why) = follow_up(session, then, first, &mut run).await? {
+        return session.client.error(&error::COMMAND_REFUSED, &[&why]).await;
+    }
+    defined(&session.core, &session.user, &session.client.request, &shape, definition).await;
+    let mut ok = OkPacket::new(session::status_now(&session.variables, &session.transaction));
+    ok.affected_rows = counts.affected_rows;
+    ok.warnings = counts.warnings;
+    ok.info = &counts.info;
+    session.client.answer_ok(&ok).await
+}
 
-    /// The other groups follow, as the first has not refused it; what they say joins its word. False when
-    /// the client has been answered.
-    async fn define_on_others(
-        &mut self,
-        definition: &Definition,
-        others: &[Arc<str>],
-        run: &mut Run,
-        shape: &Shape,
-        written: Option<&str>,
-        (counts, said): (&mut Counts, Option<Warnings>),
-    ) -> Result<bool, End> {
-        let Definition {
-            groups, text, same, ..
-        } = definition;
-        match self.define_on(others, text, run).await? {
-            // What is written down says where it has not run.
-            Round::Answered => Ok(false),
-            Round::Failed(failed, refusal) => {
-                let why = String::from_utf8_lossy(&refusal.message).into_owned();
-                let id = written.unwrap_or_default();
-                leave_written(&self.core, &self.user, &self.variables, id, text, &failed, &why)
-                    .await;
-                defined(&self.core, &self.user, &self.client.request, shape, definition).await;
-                let details = [&*groups[0], &*failed.join(", "), &*why, id];
-                let error = &error::DEFINITION_UNFINISHED;
-                self.client.error(error, &details).await?;
-                Ok(false)
-            }
-            Round::Done(more, others) => {
-                let others = (!same).then_some((more, others));
-                self.variables.tell_together(text, (counts, said), others, shape);
-                Ok(true)
-            }
+/// The other groups follow, as the first has not refused it; what they say joins its word. False when
+/// the client has been answered.
+async fn define_on_others(
+    session: &mut Session,
+    definition: &Definition,
+    others: &[Arc<str>],
+    run: &mut Run,
+    shape: &Shape,
+    written: Option<&str>,
+    (counts, said): (&mut Counts, Option<Warnings>),
+) -> Result<bool, End> {
+    let Definition {
+        groups, text, same, ..
+    } = definition;
+    match define_on(session, others, text, run).await? {
+        // What is written down says where it has not run.
+        Round::Answered => Ok(false),
+        Round::Failed(failed, refusal) => {
+            let why = String::from_utf8_lossy(&refusal.message).into_owned();
+            let id = written.unwrap_or_default();
+            leave_written(
+                &session.core,
+                &session.user,
+                &session.variables,
+                id,
+                text,
+                &failed,
+                &why,
+            )
+            .await;
+            defined(&session.core, &session.user, &session.client.request, shape, definition).await;
+            let details = [&*groups[0], &*failed.join(", "), &*why, id];
+            let error = &error::DEFINITION_UNFINISHED;
+            session.client.error(error, &details).await?;
+            Ok(false)
+        }
+        Round::Done(more, others) => {
+            let others = (!same).then_some((more, others));
+            session.variables.tell_together(text, (counts, said), others, shape);
+            Ok(true)
         }
     }
+}
 
-    /// Runs the text on these groups at the same time.
-    async fn define_on(
-        &mut self,
-        groups: &[Arc<str>],
-        text: &[u8],
-        run: &mut Run,
-    ) -> Result<Round, End> {
-        let part = |group: &Arc<str>| Part {
-            group: group.clone(),
-            text: text.to_vec(),
-        };
-        let scatter = Scatter {
-            parts: groups.iter().map(part).collect(),
-            answer: Wanted::Counts {
-                insert_id: None,
-                same: true,
-            },
-            clock: false,
-        };
-        let mut avoid = Vec::new();
-        let mut taken = loop {
-            match self.take_parts(&scatter, run, &mut avoid).await {
-                Ok(taken) => break taken,
-                Err((group, stuck)) => {
-                    if !self.scatter_stuck(run, &mut avoid, &group, stuck).await? {
-                        return Ok(Round::Answered);
-                    }
+/// Runs the text on these groups at the same time.
+async fn define_on(
+    session: &mut Session,
+    groups: &[Arc<str>],
+    text: &[u8],
+    run: &mut Run,
+) -> Result<Round, End> {
+    let part = |group: &Arc<str>| Part {
+        group: group.clone(),
+        text: text.to_vec(),
+    };
+    let scatter = Scatter {
+        parts: groups.iter().map(part).collect(),
+        answer: Wanted::Counts {
+            insert_id: None,
+            same: true,
+        },
+        clock: false,
+    };
+    let mut avoid = Vec::new();
+    let mut taken = loop {
+        match parts::take_parts(session, &scatter, run, &mut avoid).await {
+            Ok(taken) => break taken,
+            Err((group, stuck)) => {
+                if !scatter::scatter_stuck(session, run, &mut avoid, &group, stuck).await? {
+                    return Ok(Round::Answered);
                 }
             }
-        };
-        // It commits by itself, before and after.
-        let writes = std::mem::replace(&mut run.shape.writes, false);
-        let mut feeds = self.start_parts(&scatter, &mut taken, run, true);
-        run.shape.writes = writes;
-        loop {
-            for feed in &mut feeds.all {
-                let _ = feed.step();
-            }
-            if feeds.all.iter().all(|feed| feed.is_done()) {
-                break;
-            }
-            feeds.any().await;
         }
-        scatter::end_scatter(&self.handle, &mut self.run);
-        self.close_definition(groups, taken, feeds, run).await
+    };
+    // It commits by itself, before and after.
+    let writes = std::mem::replace(&mut run.shape.writes, false);
+    let mut feeds = parts::start_parts(session, &scatter, &mut taken, run, true);
+    run.shape.writes = writes;
+    loop {
+        for feed in &mut feeds.all {
+            let _ = feed.step();
+        }
+        if feeds.all.iter().all(|feed| feed.is_done()) {
+            break;
+        }
+        feeds.any().await;
     }
+    scatter::end_scatter(&session.handle, &mut session.run);
+    close_definition(session, groups, taken, feeds, run).await
+}
 
-    /// Takes note of what the groups said.
-    async fn close_definition(
-        &mut self,
-        groups: &[Arc<str>],
-        taken: Vec<Taken>,
-        feeds: Feeds,
-        run: &Run,
-    ) -> Result<Round, End> {
-        let mut counts = Counts::default();
-        feeds.all.iter().for_each(|feed| counts.add(&feed.outcome, &feed.info));
-        let failed = |at: &usize| feeds.all[*at].lost || feeds.all[*at].refusal.is_some();
-        let failed: Vec<usize> = (0..feeds.all.len()).filter(failed).collect();
-        let mut done = Done::of(taken, feeds, &mut self.run.profile);
-        let first = failed.first().copied();
-        let refusal = first.map(|at| {
-            let refusal = done.parts[at].refusal.take();
-            refusal.unwrap_or_else(|| lost_there(&groups[at]))
-        });
-        done.ask_warnings(&[], false, None).await;
-        counts.say_once(done.repeated);
-        done.end_clock().await;
-        let warnings = done.told.take();
-        self.leave_parts(run, done);
-        self.run.number += 1;
-        let mut outcome = Outcome {
-            status: Some(self.variables.status),
-            warnings: counts.warnings,
-            affected_rows: counts.affected_rows,
-            ..Outcome::default()
-        };
-        outcome.error = refusal.as_ref().map(|refusal| refusal.number);
-        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
-        self.variables.learn_warnings(warnings.clone());
-        let named = |at: usize| groups[at].clone();
-        Ok(match refusal {
-            Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
-            None => Round::Done(counts, warnings),
-        })
-    }
+/// Takes note of what the groups said.
+async fn close_definition(
+    session: &mut Session,
+    groups: &[Arc<str>],
+    taken: Vec<Taken>,
+    feeds: Feeds,
+    run: &Run,
+) -> Result<Round, End> {
+    let mut counts = Counts::default();
+    feeds.all.iter().for_each(|feed| counts.add(&feed.outcome, &feed.info));
+    let failed = |at: &usize| feeds.all[*at].lost || feeds.all[*at].refusal.is_some();
+    let failed: Vec<usize> = (0..feeds.all.len()).filter(failed).collect();
+    let mut done = Done::of(taken, feeds, &mut session.run.profile);
+    let first = failed.first().copied();
+    let refusal = first.map(|at| {
+        let refusal = done.parts[at].refusal.take();
+        refusal.unwrap_or_else(|| lost_there(&groups[at]))
+    });
+    done.ask_warnings(&[], false, None).await;
+    counts.say_once(done.repeated);
+    done.end_clock().await;
+    let warnings = done.told.take();
+    parts::leave_parts(session, run, done);
+    session.run.number += 1;
+    let mut outcome = Outcome {
+        status: Some(session.variables.status),
+        warnings: counts.warnings,
+        affected_rows: counts.affected_rows,
+        ..Outcome::default()
+    };
+    outcome.error = refusal.as_ref().map(|refusal| refusal.number);
+    session.variables.diagnostics.note(&run.shape, &outcome, session.variables.mode.dialect);
+    session.variables.learn_warnings(warnings.clone());
+    let named = |at: usize| groups[at].clone();
+    Ok(match refusal {
+        Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
+        None => Round::Done(counts, warnings),
+    })
+}
 
-    /// Declares what was made, forgets what is gone. `Err` inside is for the client.
-    async fn follow_up(
-        &mut self,
-        then: &Then,
-        first: &[Arc<str>],
-        run: &mut Run,
-    ) -> Result<Result<(), String>, End> {
-        match then {
-            Then::Nothing => {}
-            Then::Forget(tables) => {
-                for (database, table) in tables {
-                    let name = format!("`{database}`.`{table}`");
-                    if let Err(why) =
-                        order(&self.core, &self.user, &["remove_table", &name, "true"]).await
-                    {
-                        return Ok(Err(why));
-                    }
-                }
-            }
-            Then::Declare(declaration) => {
-                let Declaration {
-                    database,
-                    table,
-                    map,
-                    column,
-                } = declaration;
+/// Declares what was made, forgets what is gone. `Err` inside is for the client.
+async fn follow_up(
+    session: &mut Session,
+    then: &Then,
+    first: &[Arc<str>],
+    run: &mut Run,
+) -> Result<Result<(), String>, End> {
+    match then {
+        Then::Nothing => {}
+        Then::Forget(tables) => {
+            for (database, table) in tables {
                 let name = format!("`{database}`.`{table}`");
-                let declared = match column {
-                    Some(column) => {
-                        order(&self.core, &self.user, &["add_table", map, &name, column]).await
-                    }
-                    None => order(&self.core, &self.user, &["add_global_table", map, &name]).await,
-                };
-                if let Err(why) = declared {
-                    // The client was promised a table on the map, or none.
-                    let drop = format!("DROP TABLE IF EXISTS {name}");
-                    return Ok(match self.define_on(first, drop.as_bytes(), run).await? {
-                        Round::Answered => Ok(()),
-                        Round::Done(..) | Round::Failed(..) => Err(why),
-                    });
+                if let Err(why) =
+                    order(&session.core, &session.user, &["remove_table", &name, "true"]).await
+                {
+                    return Ok(Err(why));
                 }
             }
         }
-        Ok(Ok(()))
+        Then::Declare(declaration) => {
+            let Declaration {
+                database,
+                table,
+                map,
+                column,
+            } = declaration;
+            let name = format!("`{database}`.`{table}`");
+            let declared = match column {
+                Some(column) => {
+                    order(&session.core, &session.user, &["add_table", map, &name, column]).await
+                }
+                None => {
+                    order(&session.core, &session.user, &["add_global_table", map, &name]).await
+                }
+            };
+            if let Err(why) = declared {
+                // The client was promised a table on the map, or none.
+                let drop = format!("DROP TABLE IF EXISTS {name}");
+                return Ok(match define_on(session, first, drop.as_bytes(), run).await? {
+                    Round::Answered => Ok(()),
+                    Round::Done(..) | Round::Failed(..) => Err(why),
+                });
+            }
+        }
     }
+    Ok(Ok(()))
 }
 
 impl SessionVariables {

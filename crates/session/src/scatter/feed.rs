@@ -24,7 +24,7 @@ use mysql_wire::result::{
 };
 
 use crate::client::refuse::ServerRefusal;
-use crate::execution::relayed::make_room;
+use crate::execution::pipe::make_room;
 use crate::variables::changes::Changes;
 
 /// The number of the error packets by which MariaDB reports progress, in the middle of a reply.

@@ -30,11 +30,13 @@ use crate::client::sink::ReplySink;
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::dist_txn::Across;
+use crate::dist_txn::own::drop_across;
 use crate::execution::exec::{Job, Run, Shape};
-use crate::execution::relayed::make_room;
-use crate::introspection::view::Hold;
-use crate::per_core::{Core, Handle};
+use crate::execution::pipe::make_room;
+use crate::per_core::Core;
+use crate::per_core::handle::{Handle, Hold};
 use crate::place::writes::ids::take;
+use crate::scatter::parts;
 use crate::scatter::{self, stop};
 use crate::session::Session;
 
@@ -105,103 +107,102 @@ struct Source {
     done: bool,
 }
 
-impl Session {
-    /// Runs the client's LOAD DATA LOCAL to its answer.
-    pub(crate) async fn load_file(
-        &mut self,
-        plan: &LoadPlan,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        self.run.recording = None;
-        let part = |group: &std::sync::Arc<str>| Part {
-            group: group.clone(),
-            text: plan.text.clone(),
+/// Runs the client's LOAD DATA LOCAL to its answer.
+pub(crate) async fn load_file(
+    session: &mut Session,
+    plan: &LoadPlan,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    session.run.recording = None;
+    let part = |group: &std::sync::Arc<str>| Part {
+        group: group.clone(),
+        text: plan.text.clone(),
+    };
+    let scatter = Scatter {
+        parts: plan.groups.iter().map(part).collect(),
+        answer: Wanted::Counts {
+            insert_id: None,
+            same: plan.same,
+        },
+        clock: true,
+    };
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    let mut avoid = Vec::new();
+    loop {
+        let Some(across) = Box::pin(scatter::begin_scatter(session, &scatter, &shape, job)).await?
+        else {
+            return Ok(());
         };
-        let scatter = Scatter {
-            parts: plan.groups.iter().map(part).collect(),
-            answer: Wanted::Counts {
-                insert_id: None,
-                same: plan.same,
-            },
-            clock: true,
-        };
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            shape,
-            job,
-        );
-        let mut avoid = Vec::new();
-        loop {
-            let Some(across) = Box::pin(self.begin_scatter(&scatter, &shape, job)).await? else {
-                return Ok(());
-            };
-            let loading = self.try_load(plan, &scatter, &mut run, &mut avoid, across);
-            if !Box::pin(loading).await? {
-                return Ok(());
-            }
-            self.run.profile.once_more();
+        let loading = try_load(session, plan, &scatter, &mut run, &mut avoid, across);
+        if !Box::pin(loading).await? {
+            return Ok(());
         }
+        session.run.profile.once_more();
     }
+}
 
-    /// Tries once. True when it is to be tried again; else the client has been answered.
-    async fn try_load(
-        &mut self,
-        plan: &LoadPlan,
-        scatter: &Scatter,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        across: Across,
-    ) -> Result<bool, End> {
-        let mut taken = match self.take_parts(scatter, run, avoid).await {
-            Ok(taken) => taken,
-            Err((group, stuck)) => {
-                self.drop_across(Some(across)).await;
-                return self.scatter_stuck(run, avoid, &group, stuck).await;
-            }
-        };
-        let charset = file_charset(plan, &mut taken).await;
-        let mut feeds = self.start_parts(scatter, &mut taken, run, !across.is_own());
-        let mut result_writer = ResultWriter::new(Form::Text, self.client.capabilities);
-        let unfit = pour_file(
-            &self.core,
-            &self.handle,
-            &mut self.client,
-            plan,
-            &charset,
-            &mut feeds,
-            &mut result_writer,
-        )
-        .await?;
-        let mut counts = Counts::default();
-        let counted = feeds.count(&mut counts, plan.same).await;
-        let trouble = match (counted, unfit) {
-            (Err(trouble), _) => Some(trouble),
-            (Ok(()), Some((error, why))) => Some(Trouble::Unfit(error, why)),
-            (Ok(()), None) => None,
-        };
-        stop::end_feeds(&self.core, &self.handle, &mut feeds, false).await;
-        scatter::end_scatter(&self.handle, &mut self.run);
-        let mut done = Done::of(taken, feeds, &mut self.run.profile);
-        done.ask_warnings(&scatter.parts, plan.same, trouble.as_ref()).await;
-        counts.say_once(done.repeated);
-        done.end_clock().await;
-        let trouble = match trouble {
-            None => self.commit_parts(&mut done, Some(across)).await,
-            Some(trouble) => {
-                self.undo_parts(&mut done, run, Some(across)).await;
-                Some(trouble)
-            }
-        };
-        let word = match trouble {
-            Some(trouble) => Word::Trouble(trouble),
-            None => Word::Counted(&counts),
-        };
-        self.close_scatter(run, avoid, done, result_writer, word).await
-    }
+/// Tries once. True when it is to be tried again; else the client has been answered.
+async fn try_load(
+    session: &mut Session,
+    plan: &LoadPlan,
+    scatter: &Scatter,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    across: Across,
+) -> Result<bool, End> {
+    let mut taken = match parts::take_parts(session, scatter, run, avoid).await {
+        Ok(taken) => taken,
+        Err((group, stuck)) => {
+            drop_across(session, Some(across)).await;
+            return scatter::scatter_stuck(session, run, avoid, &group, stuck).await;
+        }
+    };
+    let charset = file_charset(plan, &mut taken).await;
+    let mut feeds = parts::start_parts(session, scatter, &mut taken, run, !across.is_own());
+    let mut result_writer = ResultWriter::new(Form::Text, session.client.capabilities);
+    let unfit = pour_file(
+        &session.core,
+        &session.handle,
+        &mut session.client,
+        plan,
+        &charset,
+        &mut feeds,
+        &mut result_writer,
+    )
+    .await?;
+    let mut counts = Counts::default();
+    let counted = feeds.count(&mut counts, plan.same).await;
+    let trouble = match (counted, unfit) {
+        (Err(trouble), _) => Some(trouble),
+        (Ok(()), Some((error, why))) => Some(Trouble::Unfit(error, why)),
+        (Ok(()), None) => None,
+    };
+    stop::end_feeds(&session.core, &session.handle, &mut feeds, false).await;
+    scatter::end_scatter(&session.handle, &mut session.run);
+    let mut done = Done::of(taken, feeds, &mut session.run.profile);
+    done.ask_warnings(&scatter.parts, plan.same, trouble.as_ref()).await;
+    counts.say_once(done.repeated);
+    done.end_clock().await;
+    let trouble = match trouble {
+        None => parts::commit_parts(session, &mut done, Some(across)).await,
+        Some(trouble) => {
+            parts::undo_parts(session, &mut done, run, Some(across)).await;
+            Some(trouble)
+        }
+    };
+    let word = match trouble {
+        Some(trouble) => Word::Trouble(trouble),
+        None => Word::Counted(&counts),
+    };
+    scatter::close_scatter(session, run, avoid, done, result_writer, word).await
 }
 
 /// Has all servers ask for the file, and gives it to them. Gives what was wrong with it.

@@ -28,11 +28,14 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::consistency::reads;
+use crate::dist_txn::own::drop_across;
 use crate::execution::attempt;
 use crate::execution::exec::{Job, Run, Shape};
+use crate::execution::statement_run::clock;
 use crate::per_core::Core;
-use crate::place;
+use crate::prepared::bound;
 use crate::scatter::{self, gathered, reduce, rows, sift, stop};
+use crate::scatter::{parts, pour, scratch_lease};
 use crate::session::{self, Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
@@ -69,357 +72,363 @@ struct Ran {
     late: bool,
 }
 
-impl Session {
-    /// Runs a SELECT that is gathered, to its answer.
-    pub(crate) async fn gather(
-        &mut self,
-        answer: &Answer,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        let Finish::Scratch(scratch) = &answer.finish else {
-            return Ok(());
+/// Runs a SELECT that is gathered, to its answer.
+pub(crate) async fn gather(
+    session: &mut Session,
+    answer: &Answer,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    let Finish::Scratch(scratch) = &answer.finish else {
+        return Ok(());
+    };
+    session.run.recording = None;
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    let mut avoid = Vec::new();
+    let bounds = session.core.settings().gathering;
+    let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
+    let deadline_us = limit_us.map(|limit| session.core.now_us() + limit);
+    let mut on_farm = gathered::needs_farm(&scratch.text);
+    let mut by_file = true;
+    let mut scratch = Cow::Borrowed(scratch);
+    loop {
+        let mut fetched = Fetched {
+            rows: 0,
+            bytes: 0,
+            bounds,
+            deadline_us,
+            text: described_text(session, job),
+            described: Described::default(),
         };
-        self.run.recording = None;
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            shape,
-            job,
+        let lease = Box::pin(scratch_lease::scratch_lease(session, &scratch, &run, on_farm)).await;
+        let mut scratch_lease = match lease {
+            Ok(scratch_lease) => scratch_lease,
+            Err(why) => return tell_scratch(&mut session.client, why, true).await,
+        };
+        scratch_lease.takes_files &= by_file;
+        let step = fetch_all(
+            session,
+            answer,
+            &scratch,
+            &mut scratch_lease,
+            &mut fetched,
+            &mut run,
+            &mut avoid,
         );
-        let mut avoid = Vec::new();
-        let bounds = self.core.settings().gathering;
-        let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
-        let deadline_us = limit_us.map(|limit| self.core.now_us() + limit);
-        let mut on_farm = gathered::needs_farm(&scratch.text);
-        let mut by_file = true;
-        let mut scratch = Cow::Borrowed(scratch);
-        loop {
-            let mut fetched = Fetched {
-                rows: 0,
-                bytes: 0,
-                bounds,
-                deadline_us,
-                text: self.described_text(job),
-                described: Described::default(),
-            };
-            let lease = Box::pin(self.scratch_lease(&scratch, &run, on_farm)).await;
-            let mut scratch_lease = match lease {
-                Ok(scratch_lease) => scratch_lease,
-                Err(why) => return tell_scratch(&mut self.client, why, true).await,
-            };
-            scratch_lease.takes_files &= by_file;
-            let step = self.fetch_all(
-                answer,
-                &scratch,
-                &mut scratch_lease,
-                &mut fetched,
-                &mut run,
-                &mut avoid,
-            );
-            match Box::pin(step).await {
-                Ok(Step::Done) => {
-                    match Box::pin(self.finish_gather(&scratch, scratch_lease, &run, &mut fetched))
-                        .await?
-                    {
-                        Step::Again | Step::Loosen | Step::Insert => on_farm = true,
-                        Step::Answered | Step::Done => return Ok(()),
-                    }
-                }
-                other => {
-                    self.variables.clear(scratch_lease, &scratch).await;
-                    match other? {
-                        Step::Answered => return Ok(()),
-                        Step::Loosen => scratch = Cow::Owned(scratch.loosened()),
-                        Step::Insert => by_file = false,
-                        Step::Again | Step::Done => {}
-                    }
-                }
-            }
-            self.run.profile.once_more();
-        }
-    }
-
-    /// The text whose columns the client expects: with its parameters, since they name columns.
-    fn described_text(&self, job: Job) -> Option<Vec<u8>> {
-        match job {
-            Job::Execute(id) => Some(self.prepared.statement_text(id).to_vec()),
-            _ => place::text_of(&self.context(), job),
-        }
-    }
-
-    /// Fills all tables.
-    async fn fetch_all(
-        &mut self,
-        answer: &Answer,
-        scratch: &Scratch,
-        scratch_lease: &mut ScratchLease,
-        fetched: &mut Fetched,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-    ) -> Result<Step, End> {
-        let mut known = Known::default();
-        for (place, &at) in scratch.order.iter().enumerate() {
-            let reduced = &scratch.reduced[at];
-            let left = &scratch.order[place + 1..];
-            let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
-                let connection = scratch_lease.lease.connection_mut();
-                known.learn(scratch, (at, 0), left, connection).await;
-                continue;
-            };
-            let fragment = match narrows {
-                true => reduce::narrowed(&self.core, &self.variables, fragment),
-                false => fragment,
-            };
-            let mut scatter = gathered::pulled(&fragment);
-            if let Err(why) = sift::sift(&self.core, &self.variables, &mut scatter.parts) {
-                self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
-                return Ok(Step::Answered);
-            }
-            let before = fetched.rows;
-            if !scatter.parts.is_empty() {
-                let filling = Filling::new(&scratch.tables[at], scratch_lease.takes_files);
-                let step = self.fill(&scatter, filling, scratch_lease, fetched, run, avoid);
+        match Box::pin(step).await {
+            Ok(Step::Done) => {
+                let step = finish_gather(session, &scratch, scratch_lease, &run, &mut fetched);
                 match Box::pin(step).await? {
-                    Step::Done => {}
-                    other => return Ok(other),
+                    Step::Again | Step::Loosen | Step::Insert => on_farm = true,
+                    Step::Answered | Step::Done => return Ok(()),
                 }
             }
-            let rows = fetched.rows - before;
+            other => {
+                session.variables.clear(scratch_lease, &scratch).await;
+                match other? {
+                    Step::Answered => return Ok(()),
+                    Step::Loosen => scratch = Cow::Owned(scratch.loosened()),
+                    Step::Insert => by_file = false,
+                    Step::Again | Step::Done => {}
+                }
+            }
+        }
+        session.run.profile.once_more();
+    }
+}
+
+/// The text whose columns the client expects: with its parameters, since they name columns.
+fn described_text(session: &Session, job: Job) -> Option<Vec<u8>> {
+    match job {
+        Job::Execute(id) => Some(session.prepared.statement_text(id).to_vec()),
+        _ => bound::text_of(&session.context(), job),
+    }
+}
+
+/// Fills all tables.
+async fn fetch_all(
+    session: &mut Session,
+    answer: &Answer,
+    scratch: &Scratch,
+    scratch_lease: &mut ScratchLease,
+    fetched: &mut Fetched,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+) -> Result<Step, End> {
+    let mut known = Known::default();
+    for (place, &at) in scratch.order.iter().enumerate() {
+        let reduced = &scratch.reduced[at];
+        let left = &scratch.order[place + 1..];
+        let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
             let connection = scratch_lease.lease.connection_mut();
-            known.learn(scratch, (at, rows), left, connection).await;
-        }
-        self.core.counters.gathered_rows.fetch_add(fetched.rows, Ordering::Relaxed);
-        Ok(Step::Done)
-    }
-
-    /// Fills one table.
-    async fn fill(
-        &mut self,
-        scatter: &Scatter,
-        mut filling: Filling<'_>,
-        scratch_lease: &mut ScratchLease,
-        fetched: &mut Fetched,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-    ) -> Result<Step, End> {
-        let mut across = None;
-        if run.shape.writes
-            || self.transaction.dist_txn.is_some()
-            || !is_free(self.variables.status)
-        {
-            let (shape, job) = (run.shape, run.job);
-            across = match Box::pin(self.begin_scatter(scatter, &shape, job)).await? {
-                Some(across) => Some(across),
-                None => return Ok(Step::Answered),
-            };
-        }
-        let mut taken = match self.take_parts(scatter, run, avoid).await {
-            Ok(taken) => taken,
-            Err((group, stuck)) => {
-                self.drop_across(across).await;
-                return Ok(match self.scatter_stuck(run, avoid, &group, stuck).await? {
-                    true => Step::Again,
-                    false => Step::Answered,
-                });
-            }
+            known.learn(scratch, (at, 0), left, connection).await;
+            continue;
         };
-        if let Some(first) = taken.first_mut() {
-            fetched.describe(first.lease.as_mut()).await;
+        let fragment = match narrows {
+            true => reduce::narrowed(&session.core, &session.variables, fragment),
+            false => fragment,
+        };
+        let mut scatter = gathered::pulled(&fragment);
+        if let Err(why) = sift::sift(&session.core, &session.variables, &mut scatter.parts) {
+            session.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
+            return Ok(Step::Answered);
         }
-        let mut feeds = self.start_parts(scatter, &mut taken, run, false);
-        let is_unique = filling.loader.part.loose.is_some();
+        let before = fetched.rows;
+        if !scatter.parts.is_empty() {
+            let filling = Filling::new(&scratch.tables[at], scratch_lease.takes_files);
+            let step = fill(session, &scatter, filling, scratch_lease, fetched, run, avoid);
+            match Box::pin(step).await? {
+                Step::Done => {}
+                other => return Ok(other),
+            }
+        }
+        let rows = fetched.rows - before;
         let connection = scratch_lease.lease.connection_mut();
-        let stop = self.core.pour(&mut feeds, &mut filling, connection, fetched).await;
-        leave(&self.core, &mut filling, scratch_lease).await;
-        stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
-        attempt::end_attempt(&self.handle, &mut self.run);
-        self.handle.running_elsewhere.borrow_mut().clear();
-        let mut done = Done::of(taken, feeds, &mut self.run.profile);
-        match stop {
-            Ok(()) => {
-                self.commit_parts(&mut done, across).await;
-                self.leave_parts(run, done);
-                Ok(Step::Done)
+        known.learn(scratch, (at, rows), left, connection).await;
+    }
+    session.core.counters.gathered_rows.fetch_add(fetched.rows, Ordering::Relaxed);
+    Ok(Step::Done)
+}
+
+/// What follows a try that failed: another one, or nothing, since the client has its answer.
+fn tried(again: bool) -> Step {
+    match again {
+        true => Step::Again,
+        false => Step::Answered,
+    }
+}
+
+/// Fills one table.
+async fn fill(
+    session: &mut Session,
+    scatter: &Scatter,
+    mut filling: Filling<'_>,
+    scratch_lease: &mut ScratchLease,
+    fetched: &mut Fetched,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+) -> Result<Step, End> {
+    let mut across = None;
+    if run.shape.writes
+        || session.transaction.dist_txn.is_some()
+        || !is_free(session.variables.status)
+    {
+        let (shape, job) = (run.shape, run.job);
+        across = match Box::pin(scatter::begin_scatter(session, scatter, &shape, job)).await? {
+            Some(across) => Some(across),
+            None => return Ok(Step::Answered),
+        };
+    }
+    let mut taken = match parts::take_parts(session, scatter, run, avoid).await {
+        Ok(taken) => taken,
+        Err((group, stuck)) => {
+            drop_across(session, across).await;
+            let again = scatter::scatter_stuck(session, run, avoid, &group, stuck).await?;
+            return Ok(tried(again));
+        }
+    };
+    if let Some(first) = taken.first_mut() {
+        fetched.describe(first.lease.as_mut()).await;
+    }
+    let mut feeds = parts::start_parts(session, scatter, &mut taken, run, false);
+    let is_unique = filling.loader.part.loose.is_some();
+    let connection = scratch_lease.lease.connection_mut();
+    let stop = pour::pour(&session.core, &mut feeds, &mut filling, connection, fetched).await;
+    leave(&session.core, &mut filling, scratch_lease).await;
+    stop::end_feeds(&session.core, &session.handle, &mut feeds, stop.is_err()).await;
+    clock::end_attempt(&session.handle, &mut session.run);
+    session.handle.running_elsewhere.borrow_mut().clear();
+    let mut done = Done::of(taken, feeds, &mut session.run.profile);
+    match stop {
+        Ok(()) => {
+            parts::commit_parts(session, &mut done, across).await;
+            parts::leave_parts(session, run, done);
+            Ok(Step::Done)
+        }
+        Err(Stop::Groups(trouble)) => {
+            parts::undo_parts(session, &mut done, run, across).await;
+            let result_writer = ResultWriter::new(Form::Text, session.client.capabilities);
+            let word = Word::Trouble(trouble);
+            let closing = scatter::close_scatter(session, run, avoid, done, result_writer, word);
+            Ok(tried(closing.await?))
+        }
+        Err(other) => {
+            parts::undo_parts(session, &mut done, run, across).await;
+            parts::leave_parts(session, run, done);
+            if let Some(step) = once_more(&other, is_unique) {
+                return Ok(step);
             }
-            Err(Stop::Groups(trouble)) => {
-                self.undo_parts(&mut done, run, across).await;
-                let result_writer = ResultWriter::new(Form::Text, self.client.capabilities);
-                let word = Word::Trouble(trouble);
-                Ok(match self.close_scatter(run, avoid, done, result_writer, word).await? {
-                    true => Step::Again,
-                    false => Step::Answered,
-                })
-            }
-            Err(other) => {
-                self.undo_parts(&mut done, run, across).await;
-                self.leave_parts(run, done);
-                if let Some(step) = once_more(&other, is_unique) {
-                    return Ok(step);
-                }
-                tell_stop(&self.core, &mut self.client, other).await?;
-                Ok(Step::Answered)
-            }
+            tell_stop(&session.core, &mut session.client, other).await?;
+            Ok(Step::Answered)
         }
     }
+}
 
-    /// Runs the statement over the tables.
-    async fn finish_gather(
-        &mut self,
-        scratch: &Scratch,
-        scratch_lease: ScratchLease,
-        run: &Run,
-        fetched: &mut Fetched,
-    ) -> Result<Step, End> {
-        let ScratchLease {
-            mut lease, is_own, ..
-        } = scratch_lease;
-        let left = fetched.left(&self.core);
-        let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
-        let tables = scratch.tables.len();
-        if let Err(why) = self.variables.set_to_work(lease.connection_mut(), tables, left_ms).await
-        {
-            tell_scratch(&mut self.client, why.into(), false).await?;
-            return Ok(Step::Answered);
-        }
-        let prepared = match self.prepared.wants_digits(run.job) {
-            true => prepare_on(&mut lease, scratch.text.as_bytes()).await,
-            false => None,
-        };
-        self.begin_attempt(lease.connection(), run);
-        let order = Order {
-            prepared,
-            text: scratch.text.clone().into_bytes(),
-            ..Order::default()
-        };
-        let feed = Feed::start(lease, &order, self.core.take_buffer());
-        let mut feeds = Feeds {
-            all: vec![feed],
-            clocked: false,
-        };
-        let form = match run.job {
-            Job::Execute(_) => Form::Binary,
-            Job::Frame(_) | Job::Prepare(_) => Form::Text,
-        };
-        let mut result_writer = ResultWriter::new(form, self.client.capabilities);
-        result_writer.describe(std::mem::take(&mut fetched.described));
-        let trouble = scatter::rows::scatter_rows(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            &mut self.run,
-            &mut feeds,
-            &Merging::default(),
-            &mut result_writer,
-        )
-        .await?
-        .err();
-        stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
-        attempt::end_attempt(&self.handle, &mut self.run);
-        let Some(feed) = feeds.all.pop() else {
-            return Ok(Step::Answered);
-        };
-        let ran = Ran {
-            feed,
-            result_writer,
-            trouble,
-            is_own,
-            late: left_ms.is_some() && fetched.left(&self.core).is_some_and(|left| left.is_zero()),
-        };
-        self.end_gather(scratch, ran, run).await
+/// Runs the statement over the tables.
+async fn finish_gather(
+    session: &mut Session,
+    scratch: &Scratch,
+    scratch_lease: ScratchLease,
+    run: &Run,
+    fetched: &mut Fetched,
+) -> Result<Step, End> {
+    let ScratchLease {
+        mut lease, is_own, ..
+    } = scratch_lease;
+    let left = fetched.left(&session.core);
+    let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
+    let tables = scratch.tables.len();
+    if let Err(why) = session.variables.set_to_work(lease.connection_mut(), tables, left_ms).await {
+        tell_scratch(&mut session.client, why.into(), false).await?;
+        return Ok(Step::Answered);
     }
+    let prepared = match session.prepared.wants_digits(run.job) {
+        true => prepare_on(&mut lease, scratch.text.as_bytes()).await,
+        false => None,
+    };
+    attempt::begin_attempt(session, lease.connection(), run);
+    let order = Order {
+        prepared,
+        text: scratch.text.clone().into_bytes(),
+        ..Order::default()
+    };
+    let feed = Feed::start(lease, &order, session.core.take_buffer());
+    let mut feeds = Feeds {
+        all: vec![feed],
+        clocked: false,
+    };
+    let form = match run.job {
+        Job::Execute(_) => Form::Binary,
+        Job::Frame(_) | Job::Prepare(_) => Form::Text,
+    };
+    let mut result_writer = ResultWriter::new(form, session.client.capabilities);
+    result_writer.describe(std::mem::take(&mut fetched.described));
+    let trouble = scatter::rows::scatter_rows(
+        &mut session.client,
+        &session.variables,
+        &session.transaction,
+        &mut session.run,
+        &mut feeds,
+        &Merging::default(),
+        &mut result_writer,
+    )
+    .await?
+    .err();
+    stop::end_feeds(&session.core, &session.handle, &mut feeds, trouble.is_some()).await;
+    clock::end_attempt(&session.handle, &mut session.run);
+    let Some(feed) = feeds.all.pop() else {
+        return Ok(Step::Answered);
+    };
+    let ran = Ran {
+        feed,
+        result_writer,
+        trouble,
+        is_own,
+        late: left_ms.is_some() && fetched.left(&session.core).is_some_and(|left| left.is_zero()),
+    };
+    end_gather(session, scratch, ran, run).await
+}
 
-    /// Tells the client how it ended, and takes the tables away.
-    async fn end_gather(&mut self, scratch: &Scratch, ran: Ran, run: &Run) -> Result<Step, End> {
-        let Ran {
-            mut feed,
-            mut result_writer,
-            trouble,
-            is_own,
-            late,
-        } = ran;
-        let mut refusal = feed.refusal.take();
-        if let (Some(refusal), Some(database)) = (&mut refusal, self.variables.state.database()) {
-            say_where(refusal, database);
-        }
-        let error = refusal.as_ref().map(|it| it.number);
-        let mut outcome = Outcome {
-            status: Some(self.variables.status),
-            warnings: feed.outcome.warnings,
-            has_rows: trouble.is_none(),
-            rows: result_writer.rows,
-            ..Outcome::default()
-        };
-        outcome.error = error;
-        let (lease, buffer) = feed.finish();
-        self.core.give_buffer(buffer);
-        let mut scratch_lease = lease.map(|lease| ScratchLease {
-            lease,
-            is_own,
-            takes_files: false,
-        });
-        let is_number = |numbers: &[u16]| error.is_some_and(|it| numbers.contains(&it));
-        let not_there = is_number(&NO_FUNCTION)
-            || is_number(&DENIED) && gathered::names(&scratch.text, JSON_TABLE);
-        if is_own && !result_writer.begun && not_there {
-            if let Some(scratch_lease) = scratch_lease {
-                self.variables.clear(scratch_lease, scratch).await;
-            }
-            return Ok(Step::Again);
-        }
-        self.run.number += 1;
-        self.run.profile.told(&outcome);
-        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
-        let questions = Questions {
-            warnings: outcome.warnings > 0,
-            found_rows: error.is_none() && self.variables.diagnostics.counted(&run.shape),
-            ..Questions::default()
-        };
-        if let Some(scratch_lease) = scratch_lease.as_mut().filter(|_| !questions.is_empty()) {
-            ask(&mut self.variables, &mut scratch_lease.lease, &questions).await;
-        }
-        // The session's own bound is told of by the server.
-        if late && is_number(&TOO_LONG) {
-            rows::flush(&mut self.client, &mut self.run, &mut result_writer).await?;
-            self.client.sequence = result_writer.sequence;
-            tell_late(&self.core, &mut self.client).await?;
-        } else {
-            self.tell_gathered(result_writer, outcome.warnings, trouble, refusal).await?;
-        }
+/// Tells the client how it ended, and takes the tables away.
+async fn end_gather(
+    session: &mut Session,
+    scratch: &Scratch,
+    ran: Ran,
+    run: &Run,
+) -> Result<Step, End> {
+    let Ran {
+        mut feed,
+        mut result_writer,
+        trouble,
+        is_own,
+        late,
+    } = ran;
+    let mut refusal = feed.refusal.take();
+    if let (Some(refusal), Some(database)) = (&mut refusal, session.variables.state.database()) {
+        say_where(refusal, database);
+    }
+    let error = refusal.as_ref().map(|it| it.number);
+    let mut outcome = Outcome {
+        status: Some(session.variables.status),
+        warnings: feed.outcome.warnings,
+        has_rows: trouble.is_none(),
+        rows: result_writer.rows,
+        ..Outcome::default()
+    };
+    outcome.error = error;
+    let (lease, buffer) = feed.finish();
+    session.core.give_buffer(buffer);
+    let mut scratch_lease = lease.map(|lease| ScratchLease {
+        lease,
+        is_own,
+        takes_files: false,
+    });
+    let is_number = |numbers: &[u16]| error.is_some_and(|it| numbers.contains(&it));
+    let not_there =
+        is_number(&NO_FUNCTION) || is_number(&DENIED) && gathered::names(&scratch.text, JSON_TABLE);
+    if is_own && !result_writer.begun && not_there {
         if let Some(scratch_lease) = scratch_lease {
-            self.variables.clear(scratch_lease, scratch).await;
+            session.variables.clear(scratch_lease, scratch).await;
         }
-        Ok(Step::Answered)
+        return Ok(Step::Again);
     }
+    session.run.number += 1;
+    session.run.profile.told(&outcome);
+    session.variables.diagnostics.note(&run.shape, &outcome, session.variables.mode.dialect);
+    let questions = Questions {
+        warnings: outcome.warnings > 0,
+        found_rows: error.is_none() && session.variables.diagnostics.counted(&run.shape),
+        ..Questions::default()
+    };
+    if let Some(scratch_lease) = scratch_lease.as_mut().filter(|_| !questions.is_empty()) {
+        ask(&mut session.variables, &mut scratch_lease.lease, &questions).await;
+    }
+    // The session's own bound is told of by the server.
+    if late && is_number(&TOO_LONG) {
+        rows::flush(&mut session.client, &mut session.run, &mut result_writer).await?;
+        session.client.sequence = result_writer.sequence;
+        tell_late(&session.core, &mut session.client).await?;
+    } else {
+        tell_gathered(session, result_writer, outcome.warnings, trouble, refusal).await?;
+    }
+    if let Some(scratch_lease) = scratch_lease {
+        session.variables.clear(scratch_lease, scratch).await;
+    }
+    Ok(Step::Answered)
+}
 
-    /// Ends the client's result.
-    async fn tell_gathered(
-        &mut self,
-        mut result_writer: ResultWriter,
-        warnings: u16,
-        trouble: Option<Trouble>,
-        refusal: Option<ServerRefusal>,
-    ) -> Result<(), End> {
-        match trouble {
-            None => {
-                result_writer
-                    .end(session::status_now(&self.variables, &self.transaction), warnings);
-                rows::flush(&mut self.client, &mut self.run, &mut result_writer).await
-            }
-            Some(trouble) => {
-                rows::flush(&mut self.client, &mut self.run, &mut result_writer).await?;
-                self.client.sequence = result_writer.sequence;
-                match (trouble, refusal) {
-                    (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
-                    (Trouble::Odd(why), None) => {
-                        self.client.error(&error::PARTS_DIFFER, &[&why]).await
-                    }
-                    _ => {
-                        let details = ["of the scratch tables"];
-                        self.client.error(&error::SERVER_LOST, &details).await
-                    }
+/// Ends the client's result.
+async fn tell_gathered(
+    session: &mut Session,
+    mut result_writer: ResultWriter,
+    warnings: u16,
+    trouble: Option<Trouble>,
+    refusal: Option<ServerRefusal>,
+) -> Result<(), End> {
+    match trouble {
+        None => {
+            result_writer
+                .end(session::status_now(&session.variables, &session.transaction), warnings);
+            rows::flush(&mut session.client, &mut session.run, &mut result_writer).await
+        }
+        Some(trouble) => {
+            rows::flush(&mut session.client, &mut session.run, &mut result_writer).await?;
+            session.client.sequence = result_writer.sequence;
+            match (trouble, refusal) {
+                (_, Some(refusal)) => session.client.pass_refusal(&refusal).await,
+                (Trouble::Odd(why), None) => {
+                    session.client.error(&error::PARTS_DIFFER, &[&why]).await
+                }
+                _ => {
+                    let details = ["of the scratch tables"];
+                    session.client.error(&error::SERVER_LOST, &details).await
                 }
             }
         }

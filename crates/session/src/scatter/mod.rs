@@ -44,11 +44,12 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::reads;
 use crate::dist_txn::Across;
-use crate::execution::attempt;
+use crate::dist_txn::own::{begin_across, drop_across};
 use crate::execution::exec::{Job, Run, Shape, Tried};
-use crate::execution::statement_run::StatementRun;
-use crate::per_core::Handle;
+use crate::execution::statement_run::{StatementRun, clock};
+use crate::per_core::handle::Handle;
 use crate::session::{Session, is_free};
+use crate::transaction::loss;
 
 pub(crate) use define::{Defining, Definition};
 
@@ -122,272 +123,272 @@ enum Word<'a> {
     Trouble(Trouble),
 }
 
-impl Session {
-    /// Runs the client's command on several groups, to its answer.
-    pub(crate) async fn scatter_out(
-        &mut self,
-        scatter: &Scatter,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        self.run.recording = None;
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            shape,
-            job,
-        );
-        let mut avoid = Vec::new();
-        loop {
-            let mut across = None;
-            if shape.writes
-                || self.transaction.dist_txn.is_some()
-                || !is_free(self.variables.status)
-            {
-                across = match Box::pin(self.begin_scatter(scatter, &shape, job)).await? {
-                    Some(across) => Some(across),
-                    None => return Ok(()),
-                };
-            }
-            if !self.try_scatter(scatter, &mut run, &mut avoid, across).await? {
-                return Ok(());
-            }
-            self.run.profile.once_more();
+/// Runs the client's command on several groups, to its answer.
+pub(crate) async fn scatter_out(
+    session: &mut Session,
+    scatter: &Scatter,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    session.run.recording = None;
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    let mut avoid = Vec::new();
+    loop {
+        let mut across = None;
+        if shape.writes
+            || session.transaction.dist_txn.is_some()
+            || !is_free(session.variables.status)
+        {
+            across = match Box::pin(begin_scatter(session, scatter, &shape, job)).await? {
+                Some(across) => Some(across),
+                None => return Ok(()),
+            };
         }
-    }
-
-    /// The same for a statement that commits by itself on each group.
-    pub(crate) async fn scatter_alone(
-        &mut self,
-        scatter: &Scatter,
-        mut shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        self.run.recording = None;
-        // There is no transaction that it could be undone in.
-        shape.writes = false;
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            shape,
-            job,
-        );
-        let mut avoid = Vec::new();
-        while self.try_scatter(scatter, &mut run, &mut avoid, None).await? {
-            self.run.profile.once_more();
+        if !try_scatter(session, scatter, &mut run, &mut avoid, across).await? {
+            return Ok(());
         }
-        Ok(())
+        session.run.profile.once_more();
     }
+}
 
-    /// All groups are in one transaction, the client's or the statement's own. `None`: the client has
-    /// been answered.
-    async fn begin_scatter(
-        &mut self,
-        scatter: &Scatter,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<Option<Across>, End> {
-        let snapshot = self.core.snapshot();
-        let mut groups = Vec::with_capacity(scatter.parts.len());
-        for part in &scatter.parts {
-            match snapshot.group(&part.group) {
-                Some(group) => groups.push(Arc::clone(group)),
-                None => {
-                    let text = format!("the farm has no group {}", part.group);
-                    let details = [&*text];
-                    self.client.error(&error::COMMAND_REFUSED, &details).await?;
-                    return Ok(None);
-                }
-            }
-        }
-        self.begin_across(&groups, shape, job).await
+/// The same for a statement that commits by itself on each group.
+pub(crate) async fn scatter_alone(
+    session: &mut Session,
+    scatter: &Scatter,
+    mut shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    session.run.recording = None;
+    // There is no transaction that it could be undone in.
+    shape.writes = false;
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    let mut avoid = Vec::new();
+    while try_scatter(session, scatter, &mut run, &mut avoid, None).await? {
+        session.run.profile.once_more();
     }
+    Ok(())
+}
 
-    /// Tries once. True when it is to be tried again; else the client has been answered.
-    async fn try_scatter(
-        &mut self,
-        scatter: &Scatter,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        across: Option<Across>,
-    ) -> Result<bool, End> {
-        let mut taken = match self.take_parts(scatter, run, avoid).await {
-            Ok(taken) => taken,
-            Err((group, stuck)) => {
-                self.drop_across(across).await;
-                return self.scatter_stuck(run, avoid, &group, stuck).await;
-            }
-        };
-        let marked = !across.as_ref().is_some_and(Across::is_own);
-        self.prepared.prepare_parts(scatter, &mut taken, run.job).await;
-        let mut feeds = self.start_parts(scatter, &mut taken, run, marked);
-        let form = match run.job {
-            Job::Execute(_) => Form::Binary,
-            Job::Frame(_) | Job::Prepare(_) => Form::Text,
-        };
-        let mut result_writer = ResultWriter::new(form, self.client.capabilities);
-        let mut counts = Counts::default();
-        let trouble =
-            self.relay_answers(scatter, run, &mut feeds, &mut result_writer, &mut counts).await?;
-        let trouble = trouble.err();
-        stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
-        end_scatter(&self.handle, &mut self.run);
-        let mut done = Done::of(taken, feeds, &mut self.run.profile);
-        // The end of a transaction takes them away.
-        let same = scatter.answer.is_same();
-        done.ask_warnings(&scatter.parts, same, trouble.as_ref()).await;
-        counts.say_once(done.repeated);
-        done.end_clock().await;
-        let trouble = match trouble {
-            None => self.commit_parts(&mut done, across).await,
-            Some(trouble) => {
-                self.undo_parts(&mut done, run, across).await;
-                Some(trouble)
-            }
-        };
-        let word = match (&scatter.answer, trouble) {
-            (_, Some(trouble)) => Word::Trouble(trouble),
-            (Wanted::Returned { .. }, None) if !result_writer.begun => Word::Counted(&counts),
-            (Wanted::Rows(_) | Wanted::Prepared(_) | Wanted::Returned { .. }, None) => Word::Rows {
-                warnings: done.warnings(),
-            },
-            (Wanted::Counts { insert_id, .. }, None) => {
-                counts.insert_id = insert_id.unwrap_or(counts.insert_id);
-                Word::Counted(&counts)
-            }
-        };
-        self.close_scatter(run, avoid, done, result_writer, word).await
-    }
-
-    /// The parts' answers become rows for the client, or numbers in the counts, as the statement wants
-    /// them. `Err` inside says what went wrong, which undoes the statement.
-    async fn relay_answers(
-        &mut self,
-        scatter: &Scatter,
-        run: &Run,
-        feeds: &mut Feeds,
-        result_writer: &mut ResultWriter,
-        counts: &mut Counts,
-    ) -> Result<Result<(), Trouble>, End> {
-        Ok(match &scatter.answer {
-            Wanted::Rows(merging) => {
-                rows::scatter_rows(
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    feeds,
-                    merging,
-                    result_writer,
-                )
-                .await?
-            }
-            Wanted::Prepared(merging) => {
-                result_writer.hide_branches();
-                rows::scatter_rows(
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    feeds,
-                    merging,
-                    result_writer,
-                )
-                .await?
-            }
-            Wanted::Returned { turns, same } => {
-                self.returned(feeds, turns, *same, result_writer).await?
-            }
-            Wanted::Counts { same, .. } => {
-                // Of copies one answer counts, which is whole.
-                counts.inserts = match same {
-                    true => None,
-                    false => Inserts::of(run.shape.verb, &scatter.parts),
-                };
-                feeds.count(counts, *same).await
-            }
-        })
-    }
-
-    /// A group has no connection for its part: the same.
-    async fn scatter_stuck(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        group: &Arc<str>,
-        stuck: Stuck,
-    ) -> Result<bool, End> {
-        match stuck {
-            Stuck::Again => Ok(true),
-            Stuck::NoGroup => {
-                let text = format!("the farm has no group {group}");
+/// All groups are in one transaction, the client's or the statement's own. `None`: the client has
+/// been answered.
+async fn begin_scatter(
+    session: &mut Session,
+    scatter: &Scatter,
+    shape: &Shape,
+    job: Job,
+) -> Result<Option<Across>, End> {
+    let snapshot = session.core.snapshot();
+    let mut groups = Vec::with_capacity(scatter.parts.len());
+    for part in &scatter.parts {
+        match snapshot.group(&part.group) {
+            Some(group) => groups.push(Arc::clone(group)),
+            None => {
+                let text = format!("the farm has no group {}", part.group);
                 let details = [&*text];
-                self.client.error(&error::COMMAND_REFUSED, &details).await?;
-                Ok(false)
+                session.client.error(&error::COMMAND_REFUSED, &details).await?;
+                return Ok(None);
             }
-            Stuck::Refused(refusal) => Box::pin(self.hold_refused(run, avoid, refusal)).await,
-            Stuck::Failed(tried, why) => Box::pin(self.hold_failed(run, avoid, &tried, why)).await,
         }
     }
+    begin_across(session, &groups, shape, job).await
+}
 
-    /// Takes note of what the parts said, gives their connections back, and tells the client: the same.
-    async fn close_scatter(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        mut done: Done,
-        mut result_writer: ResultWriter,
-        word: Word<'_>,
-    ) -> Result<bool, End> {
-        let outcome = tell::scatter_outcome(&self.variables, &done, &result_writer, &word);
-        let warnings = done.told.take();
-        let undone = done.undone;
-        let (mut lost, mut refusal) = (None, None);
-        match &word {
-            Word::Trouble(Trouble::Lost(at)) => lost = Some(done.tried(*at)),
-            Word::Trouble(Trouble::Refused(at)) => refusal = done.parts[*at].refusal.take(),
-            _ => {}
+/// Tries once. True when it is to be tried again; else the client has been answered.
+async fn try_scatter(
+    session: &mut Session,
+    scatter: &Scatter,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    across: Option<Across>,
+) -> Result<bool, End> {
+    let mut taken = match parts::take_parts(session, scatter, run, avoid).await {
+        Ok(taken) => taken,
+        Err((group, stuck)) => {
+            drop_across(session, across).await;
+            return scatter_stuck(session, run, avoid, &group, stuck).await;
         }
-        self.leave_parts(run, done);
-        self.run.profile.told(&outcome);
-        self.transaction.note_failure(outcome.error);
-        if let Some(tried) = lost {
-            rows::flush(&mut self.client, &mut self.run, &mut result_writer).await?;
-            return self.scatter_lost(run, avoid, &tried, &result_writer, undone).await;
+    };
+    let marked = !across.as_ref().is_some_and(Across::is_own);
+    session.prepared.prepare_parts(scatter, &mut taken, run.job).await;
+    let mut feeds = parts::start_parts(session, scatter, &mut taken, run, marked);
+    let form = match run.job {
+        Job::Execute(_) => Form::Binary,
+        Job::Frame(_) | Job::Prepare(_) => Form::Text,
+    };
+    let mut result_writer = ResultWriter::new(form, session.client.capabilities);
+    let mut counts = Counts::default();
+    let trouble =
+        relay_answers(session, scatter, run, &mut feeds, &mut result_writer, &mut counts).await?;
+    let trouble = trouble.err();
+    stop::end_feeds(&session.core, &session.handle, &mut feeds, trouble.is_some()).await;
+    end_scatter(&session.handle, &mut session.run);
+    let mut done = Done::of(taken, feeds, &mut session.run.profile);
+    // The end of a transaction takes them away.
+    let same = scatter.answer.is_same();
+    done.ask_warnings(&scatter.parts, same, trouble.as_ref()).await;
+    counts.say_once(done.repeated);
+    done.end_clock().await;
+    let trouble = match trouble {
+        None => parts::commit_parts(session, &mut done, across).await,
+        Some(trouble) => {
+            parts::undo_parts(session, &mut done, run, across).await;
+            Some(trouble)
         }
-        self.run.number += 1;
-        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
-        // Each server knows of its own part only.
-        self.variables.diagnostics.learn(&mut Residue {
-            warnings,
-            found_rows: outcome.has_rows.then_some(result_writer.rows),
-            ..Residue::default()
-        });
-        if outcome.last_insert_id != 0 && outcome.error.is_none() {
-            self.variables.insert_id.before = self.variables.insert_id.value;
-            self.variables.insert_id.value = outcome.last_insert_id;
-            self.variables.insert_id.version += 1;
+    };
+    let word = match (&scatter.answer, trouble) {
+        (_, Some(trouble)) => Word::Trouble(trouble),
+        (Wanted::Returned { .. }, None) if !result_writer.begun => Word::Counted(&counts),
+        (Wanted::Rows(_) | Wanted::Prepared(_) | Wanted::Returned { .. }, None) => Word::Rows {
+            warnings: done.warnings(),
+        },
+        (Wanted::Counts { insert_id, .. }, None) => {
+            counts.insert_id = insert_id.unwrap_or(counts.insert_id);
+            Word::Counted(&counts)
         }
-        tell::tell_scatter(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            &mut self.run,
-            result_writer,
-            word,
-            refusal,
-        )
-        .await?;
-        Ok(false)
+    };
+    close_scatter(session, run, avoid, done, result_writer, word).await
+}
+
+/// The parts' answers become rows for the client, or numbers in the counts, as the statement wants
+/// them. `Err` inside says what went wrong, which undoes the statement.
+async fn relay_answers(
+    session: &mut Session,
+    scatter: &Scatter,
+    run: &Run,
+    feeds: &mut Feeds,
+    result_writer: &mut ResultWriter,
+    counts: &mut Counts,
+) -> Result<Result<(), Trouble>, End> {
+    Ok(match &scatter.answer {
+        Wanted::Rows(merging) => {
+            rows::scatter_rows(
+                &mut session.client,
+                &session.variables,
+                &session.transaction,
+                &mut session.run,
+                feeds,
+                merging,
+                result_writer,
+            )
+            .await?
+        }
+        Wanted::Prepared(merging) => {
+            result_writer.hide_branches();
+            rows::scatter_rows(
+                &mut session.client,
+                &session.variables,
+                &session.transaction,
+                &mut session.run,
+                feeds,
+                merging,
+                result_writer,
+            )
+            .await?
+        }
+        Wanted::Returned { turns, same } => {
+            rows::returned(session, feeds, turns, *same, result_writer).await?
+        }
+        Wanted::Counts { same, .. } => {
+            // Of copies one answer counts, which is whole.
+            counts.inserts = match same {
+                true => None,
+                false => Inserts::of(run.shape.verb, &scatter.parts),
+            };
+            feeds.count(counts, *same).await
+        }
+    })
+}
+
+/// A group has no connection for its part: the same.
+async fn scatter_stuck(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    group: &Arc<str>,
+    stuck: Stuck,
+) -> Result<bool, End> {
+    match stuck {
+        Stuck::Again => Ok(true),
+        Stuck::NoGroup => {
+            let text = format!("the farm has no group {group}");
+            let details = [&*text];
+            session.client.error(&error::COMMAND_REFUSED, &details).await?;
+            Ok(false)
+        }
+        Stuck::Refused(refusal) => Box::pin(loss::hold_refused(session, run, avoid, refusal)).await,
+        Stuck::Failed(tried, why) => {
+            Box::pin(loss::hold_failed(session, run, avoid, &tried, why)).await
+        }
     }
+}
+
+/// Takes note of what the parts said, gives their connections back, and tells the client: the same.
+async fn close_scatter(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    mut done: Done,
+    mut result_writer: ResultWriter,
+    word: Word<'_>,
+) -> Result<bool, End> {
+    let outcome = tell::scatter_outcome(&session.variables, &done, &result_writer, &word);
+    let warnings = done.told.take();
+    let undone = done.undone;
+    let (mut lost, mut refusal) = (None, None);
+    match &word {
+        Word::Trouble(Trouble::Lost(at)) => lost = Some(done.tried(*at)),
+        Word::Trouble(Trouble::Refused(at)) => refusal = done.parts[*at].refusal.take(),
+        _ => {}
+    }
+    parts::leave_parts(session, run, done);
+    session.run.profile.told(&outcome);
+    session.transaction.note_failure(outcome.error);
+    if let Some(tried) = lost {
+        rows::flush(&mut session.client, &mut session.run, &mut result_writer).await?;
+        return tell::scatter_lost(session, run, avoid, &tried, &result_writer, undone).await;
+    }
+    session.run.number += 1;
+    session.variables.diagnostics.note(&run.shape, &outcome, session.variables.mode.dialect);
+    // Each server knows of its own part only.
+    session.variables.diagnostics.learn(&mut Residue {
+        warnings,
+        found_rows: outcome.has_rows.then_some(result_writer.rows),
+        ..Residue::default()
+    });
+    if outcome.last_insert_id != 0 && outcome.error.is_none() {
+        session.variables.insert_id.before = session.variables.insert_id.value;
+        session.variables.insert_id.value = outcome.last_insert_id;
+        session.variables.insert_id.version += 1;
+    }
+    tell::tell_scatter(
+        &mut session.client,
+        &session.variables,
+        &session.transaction,
+        &mut session.run,
+        result_writer,
+        word,
+        refusal,
+    )
+    .await?;
+    Ok(false)
 }
 
 /// No server runs a part any more.
 fn end_scatter(handle: &Handle, run: &mut StatementRun) {
-    attempt::end_attempt(handle, run);
+    clock::end_attempt(handle, run);
     handle.running_elsewhere.borrow_mut().clear();
 }

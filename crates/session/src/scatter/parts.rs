@@ -18,19 +18,22 @@ use super::stop::all;
 use super::warnings::together;
 use super::{Part, Scatter, Stuck};
 use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
+use crate::consistency::promises::keeping;
 use crate::consistency::required_waits::ask;
 use crate::consistency::{client_level, reads};
 use crate::counters::count;
+use crate::dist_txn::own::end_across;
 use crate::dist_txn::{Across, waits};
 use crate::execution::exec::{Job, Run, Shape, Tried};
 use crate::execution::profile::{Profile, Step};
-use crate::execution::without;
+use crate::execution::{attempt, route, servers_tried, without};
 use crate::introspection::statistics;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::{Session, is_free};
-use crate::transaction::settle;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -206,268 +209,271 @@ impl Done {
     }
 }
 
-impl Session {
-    /// Connections for all parts. They are taken in the order of the groups' names, so that statements
-    /// which wait for connections do not wait for each other; and given back when one cannot be had.
-    pub(super) async fn take_parts(
-        &mut self,
-        scatter: &Scatter,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-    ) -> Result<Vec<Taken>, (Arc<str>, Stuck)> {
-        let mut order: Vec<usize> = (0..scatter.parts.len()).collect();
-        order.sort_by(|&a, &b| scatter.parts[a].group.cmp(&scatter.parts[b].group));
-        let mut taken: Vec<Option<Taken>> = scatter.parts.iter().map(|_| None).collect();
-        self.warm_parts(scatter, &run.shape, avoid).await;
-        run.alone = true;
-        for at in order {
-            match self.take_part(&scatter.parts[at], run, avoid).await {
-                Ok(part) => taken[at] = Some(part),
-                Err(stuck) => {
-                    for part in taken.into_iter().flatten() {
-                        untake(
-                            &self.core,
-                            &self.handle,
-                            &self.variables,
-                            &mut self.connections,
-                            part,
-                        );
-                    }
-                    let group = scatter.parts[at].group.clone();
-                    // The wait is for this one's group.
-                    sit_at(&self.core, &mut self.connections, &group);
-                    return Err((group, stuck));
+/// Connections for all parts. They are taken in the order of the groups' names, so that statements
+/// which wait for connections do not wait for each other; and given back when one cannot be had.
+pub(super) async fn take_parts(
+    session: &mut Session,
+    scatter: &Scatter,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+) -> Result<Vec<Taken>, (Arc<str>, Stuck)> {
+    let mut order: Vec<usize> = (0..scatter.parts.len()).collect();
+    order.sort_by(|&a, &b| scatter.parts[a].group.cmp(&scatter.parts[b].group));
+    let mut taken: Vec<Option<Taken>> = scatter.parts.iter().map(|_| None).collect();
+    warm_parts(session, scatter, &run.shape, avoid).await;
+    run.alone = true;
+    for at in order {
+        match take_part(session, &scatter.parts[at], run, avoid).await {
+            Ok(part) => taken[at] = Some(part),
+            Err(stuck) => {
+                for part in taken.into_iter().flatten() {
+                    untake(
+                        &session.core,
+                        &session.handle,
+                        &session.variables,
+                        &mut session.connections,
+                        part,
+                    );
                 }
+                let group = scatter.parts[at].group.clone();
+                // The wait is for this one's group.
+                sit_at(&session.core, &mut session.connections, &group);
+                return Err((group, stuck));
             }
         }
-        Ok(taken.into_iter().flatten().collect())
     }
+    Ok(taken.into_iter().flatten().collect())
+}
 
-    /// Has connections made at the same time where several parts would have to wait for theirs.
-    async fn warm_parts(&mut self, scatter: &Scatter, shape: &Shape, avoid: &[ServerId]) {
-        let mut cold = Vec::new();
-        for part in scatter.parts.iter().filter(|_| scatter.parts.len() > 1) {
-            if !sit_at(&self.core, &mut self.connections, &part.group)
-                || self.connections.current.held.is_some()
-            {
-                continue;
-            }
-            let Ok((plan, target)) = self.route(shape, None, avoid) else {
-                continue;
-            };
-            let pools = &self.core.pools;
-            let key = pools.key(plan.server, plan.read_only, &self.user.identity.pass);
-            if !pools.is_warm(key, &self.variables.state) {
-                cold.push((target, key));
-            }
-        }
-        if cold.len() < 2 {
-            return;
-        }
-        let warming = cold.into_iter().map(|(target, key)| {
-            let (pools, state) = (self.core.pools.clone(), self.variables.state.clone());
-            let one = async move { pools.warm(&target, key, &state).await };
-            Box::pin(one) as Pin<Box<dyn Future<Output = ()>>>
-        });
-        let warming = warming.collect();
-        Box::pin(all(warming)).await;
-    }
-
-    async fn take_part(
-        &mut self,
-        part: &Part,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-    ) -> Result<Taken, Stuck> {
-        if !sit_at(&self.core, &mut self.connections, &part.group) {
-            return Err(Stuck::NoGroup);
-        }
-        let shape = run.shape;
-        let (plan, target) = self.route(&shape, None, avoid).map_err(Stuck::Refused)?;
-        self.run.profile.chosen_for_part(plan, self.promises.level_of(&shape));
-        let free =
-            reads::may_move(&self.core, &self.connections, &shape) && !avoid.contains(&plan.server);
-        run.alone &= self.connections.current.held.is_none();
-        if let Some(log) = &mut self.connections.current.replay {
-            log.refuse("a statement of it ran on several groups");
-        }
-        let checkout = Box::pin(self.checkout(&plan, &target, &shape));
-        let (mut lease, pins) = match checkout.await {
-            Ok(taken) => taken,
-            Err(error)
-                if without::does_without(
-                    &self.core,
-                    &self.handle,
-                    &self.user,
-                    &mut self.variables,
-                    &error,
-                ) =>
-            {
-                return Err(Stuck::Again);
-            }
-            Err(error) => return Err(Stuck::Failed(Tried { plan, target, free }, error)),
-        };
-        run.pins |= pins;
-        let tried = Tried { plan, target, free };
-        if plan.wait
-            && !Box::pin(ask::await_required(
-                &self.core,
-                &self.connections,
-                &self.promises,
-                &mut lease,
-            ))
-            .await
+/// Has connections made at the same time where several parts would have to wait for theirs.
+async fn warm_parts(session: &mut Session, scatter: &Scatter, shape: &Shape, avoid: &[ServerId]) {
+    let mut cold = Vec::new();
+    for part in scatter.parts.iter().filter(|_| scatter.parts.len() > 1) {
+        if !sit_at(&session.core, &mut session.connections, &part.group)
+            || session.connections.current.held.is_some()
         {
-            avoid.push(plan.server);
-            settle::give_back(&self.handle, lease);
+            continue;
+        }
+        let Ok((plan, target)) = route::route(session, shape, None, avoid) else {
+            continue;
+        };
+        let pools = &session.core.pools;
+        let key = pools.key(plan.server, plan.read_only, &session.user.identity.pass);
+        if !pools.is_warm(key, &session.variables.state) {
+            cold.push((target, key));
+        }
+    }
+    if cold.len() < 2 {
+        return;
+    }
+    let warming = cold.into_iter().map(|(target, key)| {
+        let (pools, state) = (session.core.pools.clone(), session.variables.state.clone());
+        let one = async move { pools.warm(&target, key, &state).await };
+        Box::pin(one) as Pin<Box<dyn Future<Output = ()>>>
+    });
+    let warming = warming.collect();
+    Box::pin(all(warming)).await;
+}
+
+async fn take_part(
+    session: &mut Session,
+    part: &Part,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+) -> Result<Taken, Stuck> {
+    if !sit_at(&session.core, &mut session.connections, &part.group) {
+        return Err(Stuck::NoGroup);
+    }
+    let shape = run.shape;
+    let (plan, target) = route::route(session, &shape, None, avoid).map_err(Stuck::Refused)?;
+    session.run.profile.chosen_for_part(plan, session.promises.level_of(&shape));
+    let free = reads::may_move(&session.core, &session.connections, &shape)
+        && !avoid.contains(&plan.server);
+    run.alone &= session.connections.current.held.is_none();
+    if let Some(log) = &mut session.connections.current.replay {
+        log.refuse("a statement of it ran on several groups");
+    }
+    let checkout = Box::pin(servers_tried::checkout(session, &plan, &target, &shape));
+    let (mut lease, pins) = match checkout.await {
+        Ok(taken) => taken,
+        Err(error)
+            if without::does_without(
+                &session.core,
+                &session.handle,
+                &session.user,
+                &mut session.variables,
+                &error,
+            ) =>
+        {
             return Err(Stuck::Again);
         }
-        let ready = user_variables::bring_values(
-            &self.handle,
-            &self.client.request,
-            &mut self.variables,
-            &self.prepared,
-            lease.connection_mut(),
-            &shape,
-            TEXT,
-        )
-        .await;
-        if let Err(error) = ready {
-            return Err(Stuck::Failed(tried, error.into()));
+        Err(error) => return Err(Stuck::Failed(Tried { plan, target, free }, error)),
+    };
+    run.pins |= pins;
+    let tried = Tried { plan, target, free };
+    if plan.wait
+        && !Box::pin(ask::await_required(
+            &session.core,
+            &session.connections,
+            &session.promises,
+            &mut lease,
+        ))
+        .await
+    {
+        avoid.push(plan.server);
+        reclaim::give_back(&session.handle, lease);
+        return Err(Stuck::Again);
+    }
+    let ready = user_variables::bring_values(
+        &session.handle,
+        &session.client.request,
+        &mut session.variables,
+        &session.prepared,
+        lease.connection_mut(),
+        &shape,
+        TEXT,
+    )
+    .await;
+    if let Err(error) = ready {
+        return Err(Stuck::Failed(tried, error.into()));
+    }
+    Ok(Taken {
+        group: part.group.clone(),
+        prepared: None,
+        lease: Some(lease),
+        pins,
+        tried,
+    })
+}
+
+/// Sends all parts. `marked`: within the client's transaction, where it may have to be undone alone.
+pub(super) fn start_parts(
+    session: &mut Session,
+    scatter: &Scatter,
+    taken: &mut [Taken],
+    run: &Run,
+    marked: bool,
+) -> Feeds {
+    let mut all = Vec::with_capacity(taken.len());
+    let own_clock = session.variables.has_own_clock();
+    let clock = (scatter.clock && !own_clock).then(set_timestamp).flatten();
+    session.run.profile.lap(Step::Connect);
+    for (part, taken) in scatter.parts.iter().zip(taken) {
+        let Some(lease) = taken.lease.take() else {
+            continue;
+        };
+        if all.is_empty() {
+            attempt::begin_attempt(session, lease.connection(), run);
         }
-        Ok(Taken {
-            group: part.group.clone(),
-            prepared: None,
-            lease: Some(lease),
-            pins,
-            tried,
-        })
-    }
-
-    /// Sends all parts. `marked`: within the client's transaction, where it may have to be undone alone.
-    pub(super) fn start_parts(
-        &mut self,
-        scatter: &Scatter,
-        taken: &mut [Taken],
-        run: &Run,
-        marked: bool,
-    ) -> Feeds {
-        let mut all = Vec::with_capacity(taken.len());
-        let own_clock = self.variables.has_own_clock();
-        let clock = (scatter.clock && !own_clock).then(set_timestamp).flatten();
-        self.run.profile.lap(Step::Connect);
-        for (part, taken) in scatter.parts.iter().zip(taken) {
-            let Some(lease) = taken.lease.take() else {
-                continue;
-            };
-            if all.is_empty() {
-                self.begin_attempt(lease.connection(), run);
-            }
-            count(&self.core.counters.statements);
-            let mut order = Order {
-                text: part.text.clone(),
-                prepared: taken.prepared,
-                ..Order::default()
-            };
-            if let Some(clock) = &clock {
-                order.before.push(clock.clone());
-                if !run.shape.writes {
-                    order.after.push(NO_CLOCK.to_vec());
-                }
-            }
-            if run.shape.writes && marked {
-                order.before.push(SAVEPOINT.to_vec());
-            }
-            all.push(Feed::start(lease, &order, self.core.take_buffer()));
-        }
-        let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
-        self.handle.running_elsewhere.replace(elsewhere);
-        let clocked = clock.is_some() && run.shape.writes;
-        Feeds { all, clocked }
-    }
-
-    /// The statement went well everywhere: a transaction of its own is committed.
-    pub(super) async fn commit_parts(
-        &mut self,
-        done: &mut Done,
-        across: Option<Across>,
-    ) -> Option<Trouble> {
-        let across = across.filter(Across::is_own)?;
-        seat_parts(&self.core, &mut self.connections, done);
-        let outcome = self.end_across(across, true).await;
-        let (error, why) = outcome.error()?;
-        Some(Trouble::Uncommitted(error, why))
-    }
-
-    /// Undoes what a statement did that failed somewhere.
-    pub(super) async fn undo_parts(&mut self, done: &mut Done, run: &Run, across: Option<Across>) {
-        for part in &mut done.parts {
-            let number = part.refusal.as_ref().map(|refusal| refusal.number);
-            if let Some(refusal) = waits::waited_for(&self.core, &self.transaction, number) {
-                part.refusal = Some(refusal);
+        count(&session.core.counters.statements);
+        let mut order = Order {
+            text: part.text.clone(),
+            prepared: taken.prepared,
+            ..Order::default()
+        };
+        if let Some(clock) = &clock {
+            order.before.push(clock.clone());
+            if !run.shape.writes {
+                order.after.push(NO_CLOCK.to_vec());
             }
         }
-        match across {
-            Some(across) if across.is_own() => {
-                seat_parts(&self.core, &mut self.connections, done);
-                let ended = self.end_across(across, false).await;
-                done.undone = ended.error().is_none();
-            }
-            _ if run.shape.writes => {
-                done.run(UNDO, |part| part.refusal.is_none()).await;
-            }
-            _ => {}
+        if run.shape.writes && marked {
+            order.before.push(SAVEPOINT.to_vec());
+        }
+        all.push(Feed::start(lease, &order, session.core.take_buffer()));
+    }
+    let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
+    session.handle.running_elsewhere.replace(elsewhere);
+    let clocked = clock.is_some() && run.shape.writes;
+    Feeds { all, clocked }
+}
+
+/// The statement went well everywhere: a transaction of its own is committed.
+pub(super) async fn commit_parts(
+    session: &mut Session,
+    done: &mut Done,
+    across: Option<Across>,
+) -> Option<Trouble> {
+    let across = across.filter(Across::is_own)?;
+    seat_parts(&session.core, &mut session.connections, done);
+    let outcome = end_across(session, across, true).await;
+    let (error, why) = outcome.error()?;
+    Some(Trouble::Uncommitted(error, why))
+}
+
+/// Undoes what a statement did that failed somewhere.
+pub(super) async fn undo_parts(
+    session: &mut Session,
+    done: &mut Done,
+    run: &Run,
+    across: Option<Across>,
+) {
+    for part in &mut done.parts {
+        let number = part.refusal.as_ref().map(|refusal| refusal.number);
+        if let Some(refusal) = waits::waited_for(&session.core, &session.transaction, number) {
+            part.refusal = Some(refusal);
         }
     }
+    match across {
+        Some(across) if across.is_own() => {
+            seat_parts(&session.core, &mut session.connections, done);
+            let ended = end_across(session, across, false).await;
+            done.undone = ended.error().is_none();
+        }
+        _ if run.shape.writes => {
+            done.run(UNDO, |part| part.refusal.is_none()).await;
+        }
+        _ => {}
+    }
+}
 
-    /// Takes note of what each part said, and keeps its connection or gives it back.
-    pub(super) fn leave_parts(&mut self, run: &Run, done: Done) {
-        let open = !is_free(self.variables.status);
-        for part in done.parts {
-            self.core.give_buffer(part.buffer);
-            sit_at(&self.core, &mut self.connections, &part.group);
-            let Some(mut lease) = part.lease else {
-                continue;
-            };
-            let connection = lease.connection_mut();
-            statistics::note_served(
-                &self.core,
-                &self.variables,
-                &self.connections,
-                &self.run,
-                &run.shape,
-                connection.server,
-                connection.is_guarded(),
+/// Takes note of what each part said, and keeps its connection or gives it back.
+pub(super) fn leave_parts(session: &mut Session, run: &Run, done: Done) {
+    let open = !is_free(session.variables.status);
+    for part in done.parts {
+        session.core.give_buffer(part.buffer);
+        sit_at(&session.core, &mut session.connections, &part.group);
+        let Some(mut lease) = part.lease else {
+            continue;
+        };
+        let connection = lease.connection_mut();
+        statistics::note_served(
+            &session.core,
+            &session.variables,
+            &session.connections,
+            &session.run,
+            &run.shape,
+            connection.server,
+            connection.is_guarded(),
+        );
+        connection.owner.session = session.handle.id;
+        connection.owner.statement = 0;
+        let failed = part.outcome.error.is_some();
+        let mut changes = part.changes;
+        let doubt = keeping::note_promises(session, connection, &run.shape, &changes, failed, open);
+        statistics::note_gtid(&session.core, &run.shape, changes.gtid.is_some(), doubt, open);
+        if let Some(gtid) = changes.gtid.take() {
+            // Its client has not heard of it yet.
+            client_level::tell_client(
+                &session.core,
+                &session.connections,
+                &session.transaction,
+                Position::read(connection.engine(), &gtid).as_ref(),
             );
-            connection.owner.session = self.handle.id;
-            connection.owner.statement = 0;
-            let failed = part.outcome.error.is_some();
-            let mut changes = part.changes;
-            let doubt = self.note_promises(connection, &run.shape, &changes, failed, open);
-            statistics::note_gtid(&self.core, &run.shape, changes.gtid.is_some(), doubt, open);
-            if let Some(gtid) = changes.gtid.take() {
-                // Its client has not heard of it yet.
-                client_level::tell_client(
-                    &self.core,
-                    &self.connections,
-                    &self.transaction,
-                    Position::read(connection.engine(), &gtid).as_ref(),
-                );
-                connection.reported.note(connection.engine(), &gtid);
+            connection.reported.note(connection.engine(), &gtid);
+        }
+        session.connections.current.last_server = Some(connection.server);
+        session.connections.current.last_connection = connection.id;
+        let status = part.outcome.status.unwrap_or(session.variables.status);
+        if status.contains(Status::IN_TRANS) && open {
+            session.variables.status |= Status::IN_TRANS;
+        }
+        match open || !part.pins.is_empty() {
+            true => {
+                let pins = part.pins;
+                session.connections.current.held = Some(Held { lease, pins });
             }
-            self.connections.current.last_server = Some(connection.server);
-            self.connections.current.last_connection = connection.id;
-            let status = part.outcome.status.unwrap_or(self.variables.status);
-            if status.contains(Status::IN_TRANS) && open {
-                self.variables.status |= Status::IN_TRANS;
-            }
-            match open || !part.pins.is_empty() {
-                true => {
-                    let pins = part.pins;
-                    self.connections.current.held = Some(Held { lease, pins });
-                }
-                false => settle::give_back(&self.handle, lease),
-            }
+            false => reclaim::give_back(&session.handle, lease),
         }
     }
 }
@@ -518,7 +524,7 @@ fn untake(
 ) {
     sit_at(core, connections, &part.group);
     if let Some(lease) = part.lease {
-        settle::give_back_after_error(core, handle, variables, connections, lease, part.pins);
+        reclaim::give_back_after_error(core, handle, variables, connections, lease, part.pins);
     }
 }
 

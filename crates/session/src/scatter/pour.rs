@@ -78,52 +78,50 @@ impl Fetched {
     }
 }
 
-impl Core {
-    /// Puts the rows of all parts into the table, as they come.
-    pub(super) async fn pour(
-        &self,
-        feeds: &mut Feeds,
-        filling: &mut Filling<'_>,
-        scratch: &mut Connection,
-        fetched: &mut Fetched,
-    ) -> Result<(), Stop> {
-        let (rows, bytes) = (fetched.rows, fetched.bytes);
-        loop {
-            for at in 0..feeds.all.len() {
-                loop {
-                    let feed = &mut feeds.all[at];
-                    match feed.step() {
-                        Event::Row => {
-                            let full = filling.loader.add(feed.row());
-                            let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
-                            fetched.rows = rows + filling.loader.rows;
-                            fetched.bytes = bytes + filling.loader.bytes;
-                            fetched
-                                .bounds
-                                .allow(fetched.rows, fetched.bytes)
-                                .map_err(|(name, most)| Stop::Bound(name, most))?;
-                            if full {
-                                feeds.nudge().await;
-                                filling.store(scratch).await?;
-                            }
+/// Puts the rows of all parts into the table, as they come.
+pub(super) async fn pour(
+    core: &Core,
+    feeds: &mut Feeds,
+    filling: &mut Filling<'_>,
+    scratch: &mut Connection,
+    fetched: &mut Fetched,
+) -> Result<(), Stop> {
+    let (rows, bytes) = (fetched.rows, fetched.bytes);
+    loop {
+        for at in 0..feeds.all.len() {
+            loop {
+                let feed = &mut feeds.all[at];
+                match feed.step() {
+                    Event::Row => {
+                        let full = filling.loader.add(feed.row());
+                        let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
+                        fetched.rows = rows + filling.loader.rows;
+                        fetched.bytes = bytes + filling.loader.bytes;
+                        fetched
+                            .bounds
+                            .allow(fetched.rows, fetched.bytes)
+                            .map_err(|(name, most)| Stop::Bound(name, most))?;
+                        if full {
+                            feeds.nudge().await;
+                            filling.store(scratch).await?;
                         }
-                        Event::Columns => {}
-                        Event::Wait | Event::End => break,
                     }
+                    Event::Columns => {}
+                    Event::Wait | Event::End => break,
                 }
             }
-            if let Some(trouble) = feeds.trouble() {
-                return Err(Stop::Groups(trouble));
-            }
-            if feeds.all.iter().all(Feed::is_done) {
-                return filling.finish(scratch).await;
-            }
-            match fetched.left(self) {
-                None => feeds.any().await,
-                Some(left) => {
-                    let more = reactor::timeout(left, feeds.any()).await;
-                    more.filter(|()| !left.is_zero()).ok_or(Stop::Late)?;
-                }
+        }
+        if let Some(trouble) = feeds.trouble() {
+            return Err(Stop::Groups(trouble));
+        }
+        if feeds.all.iter().all(Feed::is_done) {
+            return filling.finish(scratch).await;
+        }
+        match fetched.left(core) {
+            None => feeds.any().await,
+            Some(left) => {
+                let more = reactor::timeout(left, feeds.any()).await;
+                more.filter(|()| !left.is_zero()).ok_or(Stop::Late)?;
             }
         }
     }

@@ -56,60 +56,58 @@ impl Feeds {
     }
 }
 
-impl Session {
-    /// Rows that a write returns: each part's in its turns, then what is left of them; of copies of the
-    /// same rows, one.
-    pub(super) async fn returned(
-        &mut self,
-        feeds: &mut Feeds,
-        turns: &[usize],
-        same: bool,
-        result_writer: &mut ResultWriter,
-    ) -> Result<Result<(), Trouble>, End> {
-        feeds.begin().await;
-        if let Some(trouble) = feeds.trouble() {
-            return Ok(Err(trouble));
-        }
-        // Where MariaDB sees that no row can be meant, DELETE … RETURNING says OK and shows no columns.
-        if feeds.all.iter().all(|feed| feed.columns.is_empty() && feed.is_done()) {
-            return Ok(Ok(()));
-        }
-        if let Err(trouble) = begin_rows(
-            &self.variables,
-            &self.transaction,
-            feeds,
-            &Merging::default(),
-            result_writer,
-        ) {
-            return Ok(Err(trouble));
-        }
-        let turns = turns.iter().filter(|_| !same).map(|at| (*at, false));
-        let rest = (0..feeds.all.len()).map(|at| (at, true));
-        for (at, all) in turns.chain(rest) {
-            loop {
-                let row = match feeds.row_of(at).await {
-                    Ok(Some(row)) => row,
-                    Ok(None) => break,
-                    Err(trouble) => return Ok(Err(trouble)),
-                };
-                if same && at > 0 {
-                    continue;
-                }
-                let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
-                if let Err(odd) = result_writer.row(&values) {
-                    return Ok(Err(odd.into()));
-                }
-                if result_writer.out.len() >= PIECE_BYTES {
-                    feeds.nudge().await;
-                    flush(&mut self.client, &mut self.run, result_writer).await?;
-                }
-                if !all {
-                    break;
-                }
+/// Rows that a write returns: each part's in its turns, then what is left of them; of copies of the
+/// same rows, one.
+pub(super) async fn returned(
+    session: &mut Session,
+    feeds: &mut Feeds,
+    turns: &[usize],
+    same: bool,
+    result_writer: &mut ResultWriter,
+) -> Result<Result<(), Trouble>, End> {
+    feeds.begin().await;
+    if let Some(trouble) = feeds.trouble() {
+        return Ok(Err(trouble));
+    }
+    // Where MariaDB sees that no row can be meant, DELETE … RETURNING says OK and shows no columns.
+    if feeds.all.iter().all(|feed| feed.columns.is_empty() && feed.is_done()) {
+        return Ok(Ok(()));
+    }
+    if let Err(trouble) = begin_rows(
+        &session.variables,
+        &session.transaction,
+        feeds,
+        &Merging::default(),
+        result_writer,
+    ) {
+        return Ok(Err(trouble));
+    }
+    let turns = turns.iter().filter(|_| !same).map(|at| (*at, false));
+    let rest = (0..feeds.all.len()).map(|at| (at, true));
+    for (at, all) in turns.chain(rest) {
+        loop {
+            let row = match feeds.row_of(at).await {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                Err(trouble) => return Ok(Err(trouble)),
+            };
+            if same && at > 0 {
+                continue;
+            }
+            let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+            if let Err(odd) = result_writer.row(&values) {
+                return Ok(Err(odd.into()));
+            }
+            if result_writer.out.len() >= PIECE_BYTES {
+                feeds.nudge().await;
+                flush(&mut session.client, &mut session.run, result_writer).await?;
+            }
+            if !all {
+                break;
             }
         }
-        Ok(Ok(()))
     }
+    Ok(Ok(()))
 }
 
 /// Sends the client the rows of all parts, but not what ends them. `Err` inside says what went

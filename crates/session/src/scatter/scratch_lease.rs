@@ -15,10 +15,11 @@ use crate::client::request::Request;
 use crate::connections::target::target;
 use crate::counters::count;
 use crate::execution::exec::Run;
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::scratch::ScratchServer;
 use crate::scratch::state;
+use crate::scratch::state::scratch_pass;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -60,99 +61,101 @@ pub(super) struct ScratchLease {
     pub takes_files: bool,
 }
 
-impl Session {
-    /// A connection with empty tables, ready for rows. `on_farm`: of the farm's own servers.
-    pub(super) async fn scratch_lease(
-        &mut self,
-        scratch: &Scratch,
-        run: &Run,
-        on_farm: bool,
-    ) -> Result<ScratchLease, PoolError> {
-        count(&self.core.counters.gathers);
-        let own = self.core.shared.scratch.server().filter(|_| !on_farm);
-        if let Some(server) = own {
-            for _ in 0..TRIES {
-                let why = match self.own_scratch_lease(&server, scratch, run).await {
-                    Ok(scratch_lease) => return Ok(scratch_lease),
-                    Err(why) => why,
-                };
-                let broken = matches!(why, PoolError::Connection(ConnectionError::Broken { .. }));
-                tracing::debug!(?why, "the scratch server cannot be used");
-                if !broken {
-                    break;
-                }
+/// A connection with empty tables, ready for rows. `on_farm`: of the farm's own servers.
+pub(super) async fn scratch_lease(
+    session: &mut Session,
+    scratch: &Scratch,
+    run: &Run,
+    on_farm: bool,
+) -> Result<ScratchLease, PoolError> {
+    count(&session.core.counters.gathers);
+    let own = session.core.shared.scratch.server().filter(|_| !on_farm);
+    if let Some(server) = own {
+        for _ in 0..TRIES {
+            let why = match own_scratch_lease(session, &server, scratch, run).await {
+                Ok(scratch_lease) => return Ok(scratch_lease),
+                Err(why) => why,
+            };
+            let broken = matches!(why, PoolError::Connection(ConnectionError::Broken { .. }));
+            tracing::debug!(?why, "the scratch server cannot be used");
+            if !broken {
+                break;
             }
         }
-        count(&self.core.counters.gathers_on_stand_in);
-        self.stand_in(scratch, run).await
     }
+    count(&session.core.counters.gathers_on_stand_in);
+    stand_in(session, scratch, run).await
+}
 
-    async fn own_scratch_lease(
-        &mut self,
-        server: &ScratchServer,
-        scratch: &Scratch,
-        run: &Run,
-    ) -> Result<ScratchLease, PoolError> {
-        let pass = self.core.scratch_pass(server, &self.user.identity.pass);
-        let target = server.target();
-        let key = self.core.pools.key(target.server, false, &pass);
-        let state = state::scratch_state(&self.core, &self.user, &mut self.variables).await?;
-        let taken = self.core.pools.take(&target, key, &state, 0);
-        let lease = Box::pin(taken).await?;
-        let lease = set_up(
-            &self.handle,
-            &self.client.request,
-            &mut self.variables,
-            &self.prepared,
-            lease,
-            scratch,
-            run,
-        )
-        .await?;
-        let capable = lease.connection().capabilities.contains(Capabilities::LOCAL_FILES);
-        let scratch = &self.core.shared.scratch;
-        Ok(ScratchLease {
-            lease,
-            is_own: true,
-            takes_files: capable && scratch.takes_files(self.core.now_s.get()),
-        })
-    }
+async fn own_scratch_lease(
+    session: &mut Session,
+    server: &ScratchServer,
+    scratch: &Scratch,
+    run: &Run,
+) -> Result<ScratchLease, PoolError> {
+    let pass = scratch_pass(&session.core, server, &session.user.identity.pass);
+    let target = server.target();
+    let key = session.core.pools.key(target.server, false, &pass);
+    let state = state::scratch_state(&session.core, &session.user, &mut session.variables).await?;
+    let taken = session.core.pools.take(&target, key, &state, 0);
+    let lease = Box::pin(taken).await?;
+    let lease = set_up(
+        &session.handle,
+        &session.client.request,
+        &mut session.variables,
+        &session.prepared,
+        lease,
+        scratch,
+        run,
+    )
+    .await?;
+    let capable = lease.connection().capabilities.contains(Capabilities::LOCAL_FILES);
+    let scratch = &session.core.shared.scratch;
+    Ok(ScratchLease {
+        lease,
+        is_own: true,
+        takes_files: capable && scratch.takes_files(session.core.now_s.get()),
+    })
+}
 
-    /// The primary of the group that has the session's database.
-    async fn stand_in(&mut self, scratch: &Scratch, run: &Run) -> Result<ScratchLease, PoolError> {
-        let snapshot = self.core.snapshot();
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let sharding = snapshot.sharding.as_ref();
-        let group = sharding
-            .and_then(|sharding| sharding.database(&database))
-            .and_then(|name| snapshot.group(name))
-            .or(snapshot.home());
-        let primary = group.and_then(|group| group.primary().cloned());
-        let found = primary.and_then(|primary| target(&snapshot, primary.id, false));
-        let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
-            operation: "looking for a server that stands in for the scratch server",
-        }))?;
-        let pass = &self.user.identity.pass;
-        let key = self.core.pools.key(found.server, false, pass);
-        let taken = self.core.pools.take(&found, key, &self.variables.state, 0);
-        let lease = Box::pin(taken).await?;
-        let lease = set_up(
-            &self.handle,
-            &self.client.request,
-            &mut self.variables,
-            &self.prepared,
-            lease,
-            scratch,
-            run,
-        )
-        .await?;
-        Ok(ScratchLease {
-            lease,
-            is_own: false,
-            // That is for the accounts of the farm's servers to say.
-            takes_files: false,
-        })
-    }
+/// The primary of the group that has the session's database.
+async fn stand_in(
+    session: &mut Session,
+    scratch: &Scratch,
+    run: &Run,
+) -> Result<ScratchLease, PoolError> {
+    let snapshot = session.core.snapshot();
+    let database = String::from_utf8_lossy(session.variables.state.database().unwrap_or_default());
+    let sharding = snapshot.sharding.as_ref();
+    let group = sharding
+        .and_then(|sharding| sharding.database(&database))
+        .and_then(|name| snapshot.group(name))
+        .or(snapshot.home());
+    let primary = group.and_then(|group| group.primary().cloned());
+    let found = primary.and_then(|primary| target(&snapshot, primary.id, false));
+    let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
+        operation: "looking for a server that stands in for the scratch server",
+    }))?;
+    let pass = &session.user.identity.pass;
+    let key = session.core.pools.key(found.server, false, pass);
+    let taken = session.core.pools.take(&found, key, &session.variables.state, 0);
+    let lease = Box::pin(taken).await?;
+    let lease = set_up(
+        &session.handle,
+        &session.client.request,
+        &mut session.variables,
+        &session.prepared,
+        lease,
+        scratch,
+        run,
+    )
+    .await?;
+    Ok(ScratchLease {
+        lease,
+        is_own: false,
+        // That is for the accounts of the farm's servers to say.
+        takes_files: false,
+    })
 }
 
 async fn set_up(

@@ -1,7 +1,7 @@
 //! Ends what is not wanted any more: the rest of long replies, and the parts of a statement that has
 //! failed elsewhere.
 
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use mysql_wire::command::Command;
 
 use super::feed::{Event, Feed};
 use super::feeds::Feeds;
+use crate::per_core::handle::Handle;
 
 /// So many receives of each part are thrown away before its server is stopped.
 const THROWN_MAX: usize = 4;

@@ -16,6 +16,7 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::sink::ReplySink;
+use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn};
 use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
@@ -45,46 +46,44 @@ pub(super) fn say_where(refusal: &mut ServerRefusal, database: &[u8]) {
     }
 }
 
-impl Session {
-    /// A part's connection broke; `undone`: nothing of the statement is left anywhere. True when the
-    /// statement is to be tried again; else the client has been answered.
-    pub(super) async fn scatter_lost(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        tried: &Tried,
-        result_writer: &ResultWriter,
-        undone: bool,
-    ) -> Result<bool, End> {
-        let loss = Loss {
-            forwarded: result_writer.begun,
-            file: result_writer.begun && run.shape.facts.contains(Facts::LOCAL_INFILE),
-            ..Loss::within(Some(result_writer.sequence), None)
-        };
-        if run.shape.writes && undone && !result_writer.begun {
-            loss::suspect(&self.core, &self.handle, tried.plan.server, Fault::Reset);
-            match Box::pin(self.hold(run, Cause::Failure)).await? {
-                Turn::Again => {
-                    count(&self.core.counters.retries);
-                    avoid.clear();
-                    return Ok(true);
-                }
-                Turn::Answered => return Ok(false),
-                Turn::Over { .. } => {}
+/// A part's connection broke; `undone`: nothing of the statement is left anywhere. True when the
+/// statement is to be tried again; else the client has been answered.
+pub(super) async fn scatter_lost(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    tried: &Tried,
+    result_writer: &ResultWriter,
+    undone: bool,
+) -> Result<bool, End> {
+    let loss = Loss {
+        forwarded: result_writer.begun,
+        file: result_writer.begun && run.shape.facts.contains(Facts::LOCAL_INFILE),
+        ..Loss::within(Some(result_writer.sequence), None)
+    };
+    if run.shape.writes && undone && !result_writer.begun {
+        loss::suspect(&session.core, &session.handle, tried.plan.server, Fault::Reset);
+        match Box::pin(hold(session, run, Cause::Failure)).await? {
+            Turn::Again => {
+                count(&session.core.counters.retries);
+                avoid.clear();
+                return Ok(true);
             }
+            Turn::Answered => return Ok(false),
+            Turn::Over { .. } => {}
         }
-        if run.shape.writes {
-            // What the other groups did of it is undone, with the transaction that it was in.
-            let told = self.variables.status.contains(Status::IN_TRANS).then(|| {
-                let Target { host, port, .. } = &tried.target;
-                let why = format!("the connection to server {host}:{port} was lost");
-                (error::DIST_TXN_UNDONE, why)
-            });
-            Box::pin(self.tell_loss(run, &tried.target, loss, told)).await?;
-            return Ok(false);
-        }
-        Box::pin(self.after_loss(run, avoid, tried, loss)).await
     }
+    if run.shape.writes {
+        // What the other groups did of it is undone, with the transaction that it was in.
+        let told = session.variables.status.contains(Status::IN_TRANS).then(|| {
+            let Target { host, port, .. } = &tried.target;
+            let why = format!("the connection to server {host}:{port} was lost");
+            (error::DIST_TXN_UNDONE, why)
+        });
+        Box::pin(loss::tell_loss(session, run, &tried.target, loss, told)).await?;
+        return Ok(false);
+    }
+    Box::pin(loss::after_loss(session, run, avoid, tried, loss)).await
 }
 
 /// What the whole statement did.

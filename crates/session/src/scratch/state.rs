@@ -14,11 +14,9 @@ use crate::scratch::{
 };
 use crate::variables::session_variables::SessionVariables;
 
-impl Core {
-    /// The right to use its connections for such a client.
-    pub(crate) fn scratch_pass(&self, server: &ScratchServer, client: &Pass) -> Pass {
-        self.pools.pass(server.profile(client.profile()))
-    }
+/// The right to use its connections for such a client.
+pub(crate) fn scratch_pass(core: &Core, server: &ScratchServer, client: &Pass) -> Pass {
+    core.pools.pass(server.profile(client.profile()))
 }
 
 /// The session's state, as far as it matters to a statement on the scratch server.
@@ -48,7 +46,7 @@ async fn beginnings(
 ) -> Result<Rc<Values>, PoolError> {
     let edition = core.shared.defaults.globals();
     let now_s = core.now_s.get();
-    let known = core.beginnings.borrow().clone();
+    let known = core.statements.beginnings.borrow().clone();
     if let Some(known) = known.filter(|it| it.edition == edition && now_s < it.until_s) {
         return Ok(known.values);
     }
@@ -76,6 +74,6 @@ async fn beginnings(
         values: Rc::new(values),
     };
     let values = known.values.clone();
-    core.beginnings.replace(Some(known));
+    core.statements.beginnings.replace(Some(known));
     Ok(values)
 }

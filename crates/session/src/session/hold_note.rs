@@ -3,8 +3,8 @@
 use mysql_wire::status::Status;
 
 use crate::connections::group_connections::GroupConnections;
-use crate::introspection::view::Hold;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::{Handle, Hold};
 use crate::transaction::state::Transaction;
 use crate::transaction::unit_of_work;
 use crate::variables::session_variables::SessionVariables;

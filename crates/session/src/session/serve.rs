@@ -20,6 +20,7 @@ use sqltext::Dialect;
 
 use crate::authentication::expired;
 use crate::authentication::login::{Identity, SessionUser};
+use crate::binlog;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::no_memory;
@@ -28,11 +29,17 @@ use crate::client::sink::ReplySink;
 use crate::client::{Client, ReadError};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
+use crate::connections::renew;
+use crate::consistency::client_level;
+use crate::consistency::promises::keeping;
 use crate::counters::count;
+use crate::dist_txn::end;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::registry::Entry;
 use crate::introspection::rights;
-use crate::per_core::{Core, Drain, Handle};
+use crate::per_core::handle::Handle;
+use crate::per_core::{Core, Drain};
+use crate::place::moving;
 use crate::prepared::cursor;
 use crate::prepared::prepared_bytes::PreparedBytes;
 use crate::prepared::statements::PreparedStatements;
@@ -106,10 +113,10 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         Err(end) => end,
     };
     if session.transaction.dist_txn.is_some() {
-        Box::pin(session.leave_dist_txn()).await;
+        Box::pin(end::leave_dist_txn(&mut session)).await;
     }
     for held in session.connections.take_all_held() {
-        core.renew(&session.handle, held);
+        renew::start_renewal(&core, &session.handle, held);
     }
     drop(session);
     // Its pass is gone, and with it the reason for some connections.
@@ -190,11 +197,11 @@ impl Session {
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;
-        let promises = core.promises_of(user, peer.ip());
+        let promises = keeping::promises_of(&core, user, peer.ip());
         let defaults = core.shared.defaults.globals();
         let prepared = PreparedBytes::new(client.reservation.budget());
         Session {
-            transaction: Transaction::new(core.writes_of(&identity, peer.ip())),
+            transaction: Transaction::new(client_level::writes_of(&core, &identity, peer.ip())),
             promises,
             variables: SessionVariables::new(state, mode, defaults),
             core,
@@ -203,7 +210,10 @@ impl Session {
             user: SessionUser::new(identity, peer),
             connections: GroupConnections::default(),
             prepared: PreparedStatements::new(prepared),
-            run: StatementRun::default(),
+            run: StatementRun {
+                stays: Some(moving::stays),
+                ..StatementRun::default()
+            },
         }
     }
 
@@ -248,7 +258,7 @@ impl Session {
                 return end;
             }
             if self.transaction.dist_txn.is_some() {
-                Box::pin(self.after_command()).await;
+                Box::pin(end::after_command(self)).await;
             }
         }
     }
@@ -263,7 +273,9 @@ impl Session {
             own_variables::follow_defaults(&self.core, &self.user, &mut self.promises);
         }
         match Command::try_from(byte) {
-            Ok(command) if self.user.sandboxed => Box::pin(self.in_sandbox(command)).await,
+            Ok(command) if self.user.sandboxed => {
+                Box::pin(expired::in_sandbox(self, command)).await
+            }
             Ok(Command::Query) => self.query().await,
             Ok(Command::StmtExecute) => self.execute().await,
             Ok(Command::StmtPrepare) => Box::pin(self.prepare()).await,
@@ -298,8 +310,10 @@ impl Session {
                 | Command::Refresh
                 | Command::Debug),
             ) => Box::pin(self.pass_on(command)).await,
-            Ok(Command::RegisterSlave) => Box::pin(self.register_replica()).await,
-            Ok(Command::BinlogDump | Command::BinlogDumpGtid) => Box::pin(self.read_binlog()).await,
+            Ok(Command::RegisterSlave) => Box::pin(binlog::register_replica(self)).await,
+            Ok(Command::BinlogDump | Command::BinlogDumpGtid) => {
+                Box::pin(binlog::read_binlog(self)).await
+            }
             Ok(Command::Shutdown) => {
                 Box::pin(rights::refuse_shutdown(
                     &self.core,

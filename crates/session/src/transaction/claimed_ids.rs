@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqltext::{Facts, Source, Verb};
 
 use crate::execution::exec::Run;
-use crate::query::calls_only_quiet;
+use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::session::context::StatementContext;
 use crate::variables::user_variables;
 

@@ -18,21 +18,23 @@ use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::counters::count;
 use crate::dist_txn::held;
+use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::execution::exec::{Job, Loss, Run, Shape, Tried};
-use crate::execution::pipeline;
+use crate::execution::relayed;
 use crate::introspection::operator::Fault;
 use crate::introspection::statistics;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
-use crate::query::calls_only_quiet;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
-use crate::transaction::outcome::Recovered;
+use crate::transaction::outcome::{Recovered, recover};
 use crate::transaction::resume::Resume;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -49,209 +51,207 @@ pub(crate) enum Remedy {
     Tell,
 }
 
-impl Session {
-    /// No server may run the statement: waits for one. True when it is to be tried again; else the
-    /// client has been answered.
-    pub(crate) async fn hold_refused(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        refusal: Refusal,
-    ) -> Result<bool, End> {
-        let waits = [error::NO_PRIMARY, error::NO_SERVER].contains(&refusal.error);
-        let turn = match waits {
-            true => self.hold(run, Cause::NoServer).await?,
-            false => Turn::Over { waited_ms: 0 },
-        };
-        let detail = match turn {
-            Turn::Again => {
-                avoid.clear();
-                return Ok(true);
+/// No server may run the statement: waits for one. True when it is to be tried again; else the
+/// client has been answered.
+pub(crate) async fn hold_refused(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    refusal: Refusal,
+) -> Result<bool, End> {
+    let waits = [error::NO_PRIMARY, error::NO_SERVER].contains(&refusal.error);
+    let turn = match waits {
+        true => hold(session, run, Cause::NoServer).await?,
+        false => Turn::Over { waited_ms: 0 },
+    };
+    let detail = match turn {
+        Turn::Again => {
+            avoid.clear();
+            return Ok(true);
+        }
+        Turn::Answered => return Ok(false),
+        Turn::Over { waited_ms: 0 } => refusal.detail,
+        Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
+    };
+    place_error(&mut session.client, run)?;
+    session.client.error(&refusal.error, &[&detail]).await?;
+    Ok(false)
+}
+
+/// The primary, or whoever else may run the statement, gave no connection: the same.
+pub(crate) async fn hold_failed(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    tried: &Tried,
+    error: PoolError,
+) -> Result<bool, End> {
+    suspect_refusal(&session.core, &session.handle, tried.plan.server, &error);
+    let waits = !tried.plan.read_only || reads::reads_move(&session.core);
+    let turn = match waits && is_failure(&error) {
+        true => hold(session, run, Cause::Failure).await?,
+        false => Turn::Over { waited_ms: 0 },
+    };
+    if turn == Turn::Again {
+        avoid.clear();
+        return Ok(true);
+    }
+    if matches!(turn, Turn::Over { .. }) {
+        place_error(&mut session.client, run)?;
+        session.client.pool_error(&error, &tried.target).await?;
+    }
+    Ok(false)
+}
+
+/// The primary said that it takes no writes any more: the same.
+pub(crate) async fn hold_declined(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    tried: &Tried,
+    refusal: &ServerRefusal,
+) -> Result<bool, End> {
+    suspect(&session.core, &session.handle, tried.plan.server, Fault::Refused);
+    let turn = hold(session, run, Cause::Failure).await?;
+    if turn == Turn::Again {
+        avoid.clear();
+        return Ok(true);
+    }
+    if matches!(turn, Turn::Over { .. }) {
+        place_error(&mut session.client, run)?;
+        session.client.pass_refusal(refusal).await?;
+    }
+    Ok(false)
+}
+
+/// The connection broke under the statement: the same.
+pub(crate) async fn after_loss(
+    session: &mut Session,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    tried: &Tried,
+    loss: Loss,
+) -> Result<bool, End> {
+    let server = tried.plan.server;
+    suspect(&session.core, &session.handle, server, Fault::Reset);
+    // What the client has of an attempt before is not taken back.
+    let before = run.resume.filter(|_| !loss.forwarded);
+    let loss = before.map_or(loss, |resume| resume.loss);
+    match remedy(&session.context(), run, &loss, tried) {
+        Remedy::Tell => match Box::pin(recover::recover(session, run, tried, loss)).await? {
+            Recovered::Again => avoid.clear(),
+            Recovered::Answered => return Ok(false),
+            Recovered::No => {
+                tell_loss(session, run, &tried.target, loss, None).await?;
+                return Ok(false);
             }
-            Turn::Answered => return Ok(false),
-            Turn::Over { waited_ms: 0 } => refusal.detail,
-            Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
-        };
-        place_error(&mut self.client, run)?;
-        self.client.error(&refusal.error, &[&detail]).await?;
-        Ok(false)
-    }
-
-    /// The primary, or whoever else may run the statement, gave no connection: the same.
-    pub(crate) async fn hold_failed(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        tried: &Tried,
-        error: PoolError,
-    ) -> Result<bool, End> {
-        suspect_refusal(&self.core, &self.handle, tried.plan.server, &error);
-        let waits = !tried.plan.read_only || reads::reads_move(&self.core);
-        let turn = match waits && is_failure(&error) {
-            true => self.hold(run, Cause::Failure).await?,
-            false => Turn::Over { waited_ms: 0 },
-        };
-        if turn == Turn::Again {
-            avoid.clear();
-            return Ok(true);
-        }
-        if matches!(turn, Turn::Over { .. }) {
-            place_error(&mut self.client, run)?;
-            self.client.pool_error(&error, &tried.target).await?;
-        }
-        Ok(false)
-    }
-
-    /// The primary said that it takes no writes any more: the same.
-    pub(crate) async fn hold_declined(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        tried: &Tried,
-        refusal: &ServerRefusal,
-    ) -> Result<bool, End> {
-        suspect(&self.core, &self.handle, tried.plan.server, Fault::Refused);
-        let turn = self.hold(run, Cause::Failure).await?;
-        if turn == Turn::Again {
-            avoid.clear();
-            return Ok(true);
-        }
-        if matches!(turn, Turn::Over { .. }) {
-            place_error(&mut self.client, run)?;
-            self.client.pass_refusal(refusal).await?;
-        }
-        Ok(false)
-    }
-
-    /// The connection broke under the statement: the same.
-    pub(crate) async fn after_loss(
-        &mut self,
-        run: &mut Run,
-        avoid: &mut Vec<ServerId>,
-        tried: &Tried,
-        loss: Loss,
-    ) -> Result<bool, End> {
-        let server = tried.plan.server;
-        suspect(&self.core, &self.handle, server, Fault::Reset);
-        // What the client has of an attempt before is not taken back.
-        let before = run.resume.filter(|_| !loss.forwarded);
-        let loss = before.map_or(loss, |resume| resume.loss);
-        match remedy(&self.context(), run, &loss, tried) {
-            Remedy::Tell => match Box::pin(self.recover(run, tried, loss)).await? {
-                Recovered::Again => avoid.clear(),
-                Recovered::Answered => return Ok(false),
-                Recovered::No => {
-                    self.tell_loss(run, &tried.target, loss, None).await?;
+        },
+        Remedy::Elsewhere => reads::pass_over(&session.core, &session.connections, server, avoid),
+        Remedy::Again => {
+            if let Some(own) = &mut session.variables.user_variables {
+                own.lose_silently();
+            }
+            match hold(session, run, Cause::Failure).await? {
+                Turn::Again => avoid.clear(),
+                Turn::Answered => return Ok(false),
+                Turn::Over { .. } => {
+                    tell_loss(session, run, &tried.target, loss, None).await?;
                     return Ok(false);
                 }
-            },
-            Remedy::Elsewhere => reads::pass_over(&self.core, &self.connections, server, avoid),
-            Remedy::Again => {
-                if let Some(own) = &mut self.variables.user_variables {
-                    own.lose_silently();
-                }
-                match self.hold(run, Cause::Failure).await? {
-                    Turn::Again => avoid.clear(),
-                    Turn::Answered => return Ok(false),
-                    Turn::Over { .. } => {
-                        self.tell_loss(run, &tried.target, loss, None).await?;
-                        return Ok(false);
-                    }
-                }
             }
         }
-        if let Some(sent) = loss.sent {
-            run.resume = Some(Resume { sent, loss });
-            self.run.recording = None;
-            count(&self.core.counters.reads_resumed);
-        }
-        count(&self.core.counters.retries);
-        pipeline::leave_pipeline(&mut self.client, run);
-        Ok(true)
     }
-
-    /// The read ran again, and its rows were others than those that the client has.
-    pub(crate) async fn tell_difference(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-    ) -> Result<(), End> {
-        count(&self.core.counters.reads_resumed_in_vain);
-        match run.resume {
-            Some(resume) => self.tell_loss(run, &tried.target, resume.loss, None).await,
-            None => Ok(()),
-        }
+    if let Some(sent) = loss.sent {
+        run.resume = Some(Resume { sent, loss });
+        session.run.recording = None;
+        count(&session.core.counters.reads_resumed);
     }
+    count(&session.core.counters.retries);
+    relayed::leave_pipeline(&mut session.client, run);
+    Ok(true)
+}
 
-    /// The server's connection is gone: says so, with what the session lost by it, or in the words
-    /// that are given.
-    pub(crate) async fn tell_loss(
-        &mut self,
-        run: &mut Run,
-        target: &Target,
-        loss: Loss,
-        told: Option<(ClientError, String)>,
-    ) -> Result<(), End> {
-        lose_what_stood(
-            &self.core,
-            &mut self.variables,
-            &mut self.connections,
-            &mut self.transaction,
-            &mut self.prepared,
-            run,
-        );
-        let was_in_transaction = self.variables.status.contains(Status::IN_TRANS);
-        let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
-        statistics::note_gtid(
-            &self.core,
-            &run.shape,
-            false,
-            run.shape.writes || commits,
-            was_in_transaction,
-        );
-        let commands = run.pipeline.commands.iter().map(|command| command.shape);
-        let tied = was_in_transaction
-            || !run.pins.is_empty()
-            || !self.variables.status.contains(Status::AUTOCOMMIT)
-            || commands.chain([run.shape]).any(|s| s.class == Class::Transaction);
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let server = format!("{}:{}", target.host, target.port);
-        tracing::debug!(
-            session = self.handle.id,
-            server,
-            forwarded = loss.forwarded,
-            "server connection lost"
-        );
-        let Some(sequence) = loss.sequence else {
-            return Err(End::TornResult);
-        };
-        self.client.sequence = sequence;
-        if self.handle.killed.get() {
-            return Err(session::last_word(&self.core, &mut self.client).await);
-        }
-        let (client, pins) = (&mut self.client, run.pins);
-        if let Some((error, detail)) = told {
-            client.error(&error, &[&detail]).await?;
-        } else if loss.forwarded && !loss.file {
-            let error = &error::SERVER_LOST_IN_RESULT;
-            client.error(error, &[&server]).await?;
-        } else if !pins.is_empty() && !was_in_transaction {
-            let error = &error::SESSION_LOST_PIN;
-            client.error(error, &[&pins.describe()]).await?;
-        } else {
-            client.error(&error::SERVER_LOST, &[&server]).await?;
-        }
-        // They may have run, up to any of them.
-        for _ in std::mem::take(&mut run.pipeline).commands {
-            client.step();
-            client.error(&error::SERVER_LOST, &[&server]).await?;
-        }
-        // What the client sent before it could know relies on what is lost: run on another connection,
-        // it would be committed one by one.
-        match client.pipelines && tied {
-            true => Err(End::Gone),
-            false => Ok(()),
-        }
+/// The read ran again, and its rows were others than those that the client has.
+pub(crate) async fn tell_difference(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+) -> Result<(), End> {
+    count(&session.core.counters.reads_resumed_in_vain);
+    match run.resume {
+        Some(resume) => tell_loss(session, run, &tried.target, resume.loss, None).await,
+        None => Ok(()),
+    }
+}
+
+/// The server's connection is gone: says so, with what the session lost by it, or in the words
+/// that are given.
+pub(crate) async fn tell_loss(
+    session: &mut Session,
+    run: &mut Run,
+    target: &Target,
+    loss: Loss,
+    told: Option<(ClientError, String)>,
+) -> Result<(), End> {
+    lose_what_stood(
+        &session.core,
+        &mut session.variables,
+        &mut session.connections,
+        &mut session.transaction,
+        &mut session.prepared,
+        run,
+    );
+    let was_in_transaction = session.variables.status.contains(Status::IN_TRANS);
+    let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
+    statistics::note_gtid(
+        &session.core,
+        &run.shape,
+        false,
+        run.shape.writes || commits,
+        was_in_transaction,
+    );
+    let commands = run.pipeline.commands.iter().map(|command| command.shape);
+    let tied = was_in_transaction
+        || !run.pins.is_empty()
+        || !session.variables.status.contains(Status::AUTOCOMMIT)
+        || commands.chain([run.shape]).any(|s| s.class == Class::Transaction);
+    session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    let server = format!("{}:{}", target.host, target.port);
+    tracing::debug!(
+        session = session.handle.id,
+        server,
+        forwarded = loss.forwarded,
+        "server connection lost"
+    );
+    let Some(sequence) = loss.sequence else {
+        return Err(End::TornResult);
+    };
+    session.client.sequence = sequence;
+    if session.handle.killed.get() {
+        return Err(session::last_word(&session.core, &mut session.client).await);
+    }
+    let (client, pins) = (&mut session.client, run.pins);
+    if let Some((error, detail)) = told {
+        client.error(&error, &[&detail]).await?;
+    } else if loss.forwarded && !loss.file {
+        let error = &error::SERVER_LOST_IN_RESULT;
+        client.error(error, &[&server]).await?;
+    } else if !pins.is_empty() && !was_in_transaction {
+        let error = &error::SESSION_LOST_PIN;
+        client.error(error, &[&pins.describe()]).await?;
+    } else {
+        client.error(&error::SERVER_LOST, &[&server]).await?;
+    }
+    // They may have run, up to any of them.
+    for _ in std::mem::take(&mut run.pipeline).commands {
+        client.step();
+        client.error(&error::SERVER_LOST, &[&server]).await?;
+    }
+    // What the client sent before it could know relies on what is lost: run on another connection,
+    // it would be committed one by one.
+    match client.pipelines && tied {
+        true => Err(End::Gone),
+        false => Ok(()),
     }
 }
 
@@ -382,4 +382,21 @@ pub(crate) fn leave_connection(
     prepared.forget_cursors();
     connections.ties = None;
     (connections.current.last_server, connections.current.last_connection) = (None, 0);
+}
+
+/// The transaction is over, and its COMMIT is answered.
+pub(crate) async fn end_transaction(
+    core: &Core,
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    prepared: &mut PreparedStatements,
+) -> Result<Recovered, End> {
+    leave_connection(core, connections, prepared);
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    connections.current.replay = None;
+    client.sequence = 1;
+    client.ok(session::status_now(variables, transaction)).await?;
+    Ok(Recovered::Answered)
 }

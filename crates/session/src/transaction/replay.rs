@@ -17,23 +17,25 @@ use crate::client::Client;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn, is_failure};
+use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::counters::count;
+use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::execution::exec::{Answer, Job, Loss, Run, Shape, Tried};
+use crate::execution::{attempt, route, servers_tried};
 use crate::per_core::Core;
-use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
-use crate::prepared::statements::commands;
-use crate::query::calls_only_quiet;
+use crate::prepared::{prepared_packets, ready};
 use crate::session::{self, Session};
-use crate::transaction::outcome::Recovered;
-use crate::transaction::outcome::recover::end_transaction;
+use crate::transaction::loss::end_transaction;
+use crate::transaction::outcome::{Recovered, recover};
 use crate::transaction::replay_log::{Entry, Log};
-use crate::transaction::settle;
 use crate::transaction::state::Transaction;
+use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// So much of a statement is shown in an error.
@@ -48,196 +50,201 @@ enum Played {
     Gone,
 }
 
-impl Session {
-    /// The connection is lost under an open transaction.
-    pub(crate) async fn recover_transaction(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-    ) -> Result<Recovered, End> {
-        let commits = |shape: &Shape| {
-            matches!(shape.verb, Verb::Commit { .. })
-                || shape.facts.contains(Facts::IMPLICIT_COMMIT)
-        };
-        let commands = &run.pipeline.commands;
-        let ends = commits(&run.shape) || commands.iter().any(|command| commits(&command.shape));
-        if ends && !loss.unsent && !tried.plan.read_only {
-            let plain = matches!(
-                run.shape.verb,
-                Verb::Commit {
-                    release: None | Some(false),
-                    chain: None | Some(false)
-                }
+/// The connection is lost under an open transaction.
+pub(crate) async fn recover_transaction(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+) -> Result<Recovered, End> {
+    let commits = |shape: &Shape| {
+        matches!(shape.verb, Verb::Commit { .. }) || shape.facts.contains(Facts::IMPLICIT_COMMIT)
+    };
+    let commands = &run.pipeline.commands;
+    let ends = commits(&run.shape) || commands.iter().any(|command| commits(&command.shape));
+    if ends && !loss.unsent && !tried.plan.read_only {
+        let plain = matches!(
+            run.shape.verb,
+            Verb::Commit {
+                release: None | Some(false),
+                chain: None | Some(false)
+            }
+        );
+        let (writes, sure) = wrote(&session.connections, &session.promises, &session.prepared);
+        if plain && commands.is_empty() && !writes {
+            return end_transaction(
+                &session.core,
+                &mut session.client,
+                &mut session.variables,
+                &mut session.connections,
+                &mut session.transaction,
+                &mut session.prepared,
+            )
+            .await;
+        }
+        let sure =
+            sure && commands.iter().all(|command| command.shape.tagged || !command.shape.writes);
+        let found = recover::recover_commit(session, run, tried, loss, (sure, plain)).await?;
+        if let Some(recovered) = found {
+            return Ok(recovered);
+        }
+    }
+    let reason = match &session.connections.current.replay {
+        _ if !run.pins.is_empty() => Some(run.pins.describe()),
+        None => Some("nothing is known of it".to_owned()),
+        Some(log) => log.refused.map(str::to_owned),
+    };
+    let lost = session.variables.user_variables.as_mut().is_some_and(|own| own.lose());
+    if let Some(reason) = reason.or(lost.then(|| Pins::USER_VARIABLE.describe())) {
+        let text = format!("it cannot be done again: {reason}");
+        return tell_over(session, run, tried, loss, text).await;
+    }
+    replay_transaction(session, run, tried, loss).await
+}
+
+/// The transaction is over without having happened; the client may run it again.
+async fn tell_over(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+    why: String,
+) -> Result<Recovered, End> {
+    count(&session.core.counters.transactions_differ);
+    session.connections.current.replay = None;
+    let told = Some((error::TRANSACTION_DIFFERS, why));
+    // What was pinned in the transaction is named by the reason.
+    loss::tell_loss(session, run, &tried.target, loss, told).await?;
+    Ok(Recovered::Answered)
+}
+
+/// Does the transaction again on the primary that comes; then the command may be tried again.
+async fn replay_transaction(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+) -> Result<Recovered, End> {
+    let Some(mut log) = session.connections.current.replay.take() else {
+        return Ok(Recovered::No);
+    };
+    let (state, status) = (session.variables.state.clone(), session.variables.status);
+    session.prepared.forget_cursors();
+    session.connections.ties = None;
+    loop {
+        let turn = hold(session, run, Cause::Failure).await?;
+        if turn != Turn::Again {
+            session::set_state(
+                &session.core,
+                &session.handle,
+                &session.user,
+                &mut session.variables,
+                state,
             );
-            let (writes, sure) = wrote(&self.connections, &self.promises, &self.prepared);
-            if plain && commands.is_empty() && !writes {
-                return end_transaction(
-                    &self.core,
-                    &mut self.client,
-                    &mut self.variables,
-                    &mut self.connections,
-                    &mut self.transaction,
-                    &mut self.prepared,
-                )
-                .await;
-            }
-            let sure = sure
-                && commands.iter().all(|command| command.shape.tagged || !command.shape.writes);
-            let found = self.recover_commit(run, tried, loss, (sure, plain)).await?;
-            if let Some(recovered) = found {
-                return Ok(recovered);
-            }
+            session.variables.status = status;
+            return Ok(match turn {
+                Turn::Answered => {
+                    session.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                    Recovered::Answered
+                }
+                _ => Recovered::No,
+            });
         }
-        let reason = match &self.connections.current.replay {
-            _ if !run.pins.is_empty() => Some(run.pins.describe()),
-            None => Some("nothing is known of it".to_owned()),
-            Some(log) => log.refused.map(str::to_owned),
-        };
-        let lost = self.variables.user_variables.as_mut().is_some_and(|own| own.lose());
-        if let Some(reason) = reason.or(lost.then(|| Pins::USER_VARIABLE.describe())) {
-            let text = format!("it cannot be done again: {reason}");
-            return self.tell_over(run, tried, loss, text).await;
-        }
-        self.replay_transaction(run, tried, loss).await
-    }
-
-    /// The transaction is over without having happened; the client may run it again.
-    async fn tell_over(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-        why: String,
-    ) -> Result<Recovered, End> {
-        count(&self.core.counters.transactions_differ);
-        self.connections.current.replay = None;
-        let told = Some((error::TRANSACTION_DIFFERS, why));
-        // What was pinned in the transaction is named by the reason.
-        self.tell_loss(run, &tried.target, loss, told).await?;
-        Ok(Recovered::Answered)
-    }
-
-    /// Does the transaction again on the primary that comes; then the command may be tried again.
-    async fn replay_transaction(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-    ) -> Result<Recovered, End> {
-        let Some(mut log) = self.connections.current.replay.take() else {
-            return Ok(Recovered::No);
-        };
-        let (state, status) = (self.variables.state.clone(), self.variables.status);
-        self.prepared.forget_cursors();
-        self.connections.ties = None;
-        loop {
-            let turn = self.hold(run, Cause::Failure).await?;
-            if turn != Turn::Again {
+        match play_from_start(session, &mut log).await? {
+            Played::Same => {
+                count(&session.core.counters.transactions_replayed);
+                session.connections.current.replay = Some(log);
+                return Ok(Recovered::Again);
+            }
+            Played::Gone => session.connections.current.held = None,
+            Played::Differs(text) => {
+                // Closed, it is rolled back.
+                session.connections.current.held = None;
                 session::set_state(
-                    &self.core,
-                    &self.handle,
-                    &self.user,
-                    &mut self.variables,
+                    &session.core,
+                    &session.handle,
+                    &session.user,
+                    &mut session.variables,
                     state,
                 );
-                self.variables.status = status;
-                return Ok(match turn {
-                    Turn::Answered => {
-                        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-                        Recovered::Answered
-                    }
-                    _ => Recovered::No,
-                });
-            }
-            match self.play_from_start(&mut log).await? {
-                Played::Same => {
-                    count(&self.core.counters.transactions_replayed);
-                    self.connections.current.replay = Some(log);
-                    return Ok(Recovered::Again);
-                }
-                Played::Gone => self.connections.current.held = None,
-                Played::Differs(text) => {
-                    // Closed, it is rolled back.
-                    self.connections.current.held = None;
-                    session::set_state(
-                        &self.core,
-                        &self.handle,
-                        &self.user,
-                        &mut self.variables,
-                        state,
-                    );
-                    self.variables.status = status;
-                    return self.tell_over(run, tried, loss, text).await;
-                }
+                session.variables.status = status;
+                return tell_over(session, run, tried, loss, text).await;
             }
         }
     }
+}
 
-    /// The session becomes what it was before the transaction, closed statements included, so that its
-    /// commands find what they found then; afterwards these statements are closed again.
-    async fn play_from_start(&mut self, log: &mut Log) -> Result<Played, End> {
-        if let Some((began, status, insert_id)) = log.began.clone() {
-            session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, began);
-            (self.variables.status, self.variables.insert_id.value) = (status, insert_id);
-            self.variables.insert_id.version += 1;
-        }
-        for (id, statement) in std::mem::take(&mut log.closed) {
-            self.prepared.statements.insert(id, statement);
-            log.closed_again.push(id);
-        }
-        let kept = self.client.begin_play();
-        let played = self.play(log).await;
-        self.client.end_play(kept);
-        self.connections.current.replay = None;
-        for id in std::mem::take(&mut log.closed_again) {
-            if let Some(statement) = self.prepared.statements.remove(&id) {
-                log.closed.push((id, statement));
-            }
-        }
-        played
-    }
-
-    /// Runs the commands; their replies go nowhere.
-    async fn play(&mut self, log: &Log) -> Result<Played, End> {
-        for entry in &log.entries {
-            match self.play_one(entry).await? {
-                Played::Same => {}
-                other => return Ok(other),
-            }
-        }
-        let Some(held) = &mut self.connections.current.held else {
-            return Ok(match log.entries.is_empty() {
-                true => Played::Same,
-                false => Played::Differs("it ended by itself when it was done again".to_owned()),
-            });
-        };
-        let connection = held.lease.connection_mut();
-        let back = connection.run(&[(Command::Query, b"SET timestamp=DEFAULT")]);
-        if let Err(error) = back.await
-            && let Some(gone) = unless_refused(&error)
-        {
-            return Ok(gone);
-        }
-        Ok(Played::Same)
-    }
-
-    async fn play_one(&mut self, entry: &Entry) -> Result<Played, End> {
-        self.client.play(Request::again(&entry.frame));
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            entry.shape,
-            entry.job,
+/// The session becomes what it was before the transaction, closed statements included, so that its
+/// commands find what they found then; afterwards these statements are closed again.
+async fn play_from_start(session: &mut Session, log: &mut Log) -> Result<Played, End> {
+    if let Some((began, status, insert_id)) = log.began.clone() {
+        session::set_state(
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.variables,
+            began,
         );
-        loop {
-            let Ok((plan, target)) = self.route(&run.shape, None, &[]) else {
-                return Ok(Played::Gone);
-            };
-            run.alone = false;
-            let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
+        (session.variables.status, session.variables.insert_id.value) = (status, insert_id);
+        session.variables.insert_id.version += 1;
+    }
+    for (id, statement) in std::mem::take(&mut log.closed) {
+        session.prepared.statements.insert(id, statement);
+        log.closed_again.push(id);
+    }
+    let kept = session.client.begin_play();
+    let played = play(session, log).await;
+    session.client.end_play(kept);
+    session.connections.current.replay = None;
+    for id in std::mem::take(&mut log.closed_again) {
+        if let Some(statement) = session.prepared.statements.remove(&id) {
+            log.closed.push((id, statement));
+        }
+    }
+    played
+}
+
+/// Runs the commands; their replies go nowhere.
+async fn play(session: &mut Session, log: &Log) -> Result<Played, End> {
+    for entry in &log.entries {
+        match play_one(session, entry).await? {
+            Played::Same => {}
+            other => return Ok(other),
+        }
+    }
+    let Some(held) = &mut session.connections.current.held else {
+        return Ok(match log.entries.is_empty() {
+            true => Played::Same,
+            false => Played::Differs("it ended by itself when it was done again".to_owned()),
+        });
+    };
+    let connection = held.lease.connection_mut();
+    let back = connection.run(&[(Command::Query, b"SET timestamp=DEFAULT")]);
+    if let Err(error) = back.await
+        && let Some(gone) = unless_refused(&error)
+    {
+        return Ok(gone);
+    }
+    Ok(Played::Same)
+}
+
+async fn play_one(session: &mut Session, entry: &Entry) -> Result<Played, End> {
+    session.client.play(Request::again(&entry.frame));
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        entry.shape,
+        entry.job,
+    );
+    loop {
+        let Ok((plan, target)) = route::route(session, &run.shape, None, &[]) else {
+            return Ok(Played::Gone);
+        };
+        run.alone = false;
+        let (mut lease, pins) =
+            match servers_tried::checkout(session, &plan, &target, &run.shape).await {
                 Ok(taken) => taken,
                 Err(error) if is_failure(&error) => return Ok(Played::Gone),
                 Err(_) => {
@@ -245,60 +252,59 @@ impl Session {
                     return Ok(Played::Differs(text));
                 }
             };
-            run.pins = pins;
-            if let Some(set) = as_then(&self.core, entry) {
-                let connection = lease.connection_mut();
-                if let Err(error) = connection.run(&[(Command::Query, set.as_bytes())]).await
-                    && let Some(gone) = unless_refused(&error)
-                {
-                    return Ok(gone);
-                }
+        run.pins = pins;
+        if let Some(set) = as_then(&session.core, entry) {
+            let connection = lease.connection_mut();
+            if let Err(error) = connection.run(&[(Command::Query, set.as_bytes())]).await
+                && let Some(gone) = unless_refused(&error)
+            {
+                return Ok(gone);
             }
-            // What the replies are is summed up in a log of its own.
-            self.connections.current.replay = Some(Box::default());
-            let answer = self.attempt(&mut lease, &mut run, plan.guards()).await?;
-            let told = self.connections.current.replay.take().map(|mut log| log.take_told());
-            match answer {
-                Answer::Done(done) => {
-                    self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
-                    return Ok(match told == Some(entry.told) {
-                        true => Played::Same,
-                        false => Played::Differs(self.prepared.differs(entry)),
-                    });
-                }
-                Answer::Again if !run.again => {
-                    run.again = true;
-                    commands::make_room_for_statement(
-                        &self.core,
-                        &self.prepared,
-                        lease.connection_mut(),
-                        run.job,
-                    )
-                    .await;
-                    settle::give_back_after_error(
-                        &self.core,
-                        &self.handle,
-                        &self.variables,
-                        &mut self.connections,
-                        lease,
-                        run.pins,
-                    );
-                }
-                // The client may have been told of a duplicate: the next attempt passes it on.
-                Answer::Collided => {
-                    run.again = true;
-                    settle::give_back_after_error(
-                        &self.core,
-                        &self.handle,
-                        &self.variables,
-                        &mut self.connections,
-                        lease,
-                        run.pins,
-                    );
-                }
-                Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
-                _ => return Ok(Played::Differs(self.prepared.differs(entry))),
+        }
+        // What the replies are is summed up in a log of its own.
+        session.connections.current.replay = Some(Box::default());
+        let answer = attempt::attempt(session, &mut lease, &mut run, plan.guards()).await?;
+        let told = session.connections.current.replay.take().map(|mut log| log.take_told());
+        match answer {
+            Answer::Done(done) => {
+                settle::settle(session, lease, &run.shape, run.pins, done.outcome, done.changes)?;
+                return Ok(match told == Some(entry.told) {
+                    true => Played::Same,
+                    false => Played::Differs(session.prepared.differs(entry)),
+                });
             }
+            Answer::Again if !run.again => {
+                run.again = true;
+                ready::make_room_for_statement(
+                    &session.core,
+                    &session.prepared,
+                    lease.connection_mut(),
+                    run.job,
+                )
+                .await;
+                reclaim::give_back_after_error(
+                    &session.core,
+                    &session.handle,
+                    &session.variables,
+                    &mut session.connections,
+                    lease,
+                    run.pins,
+                );
+            }
+            // The client may have been told of a duplicate: the next attempt passes it on.
+            Answer::Collided => {
+                run.again = true;
+                reclaim::give_back_after_error(
+                    &session.core,
+                    &session.handle,
+                    &session.variables,
+                    &mut session.connections,
+                    lease,
+                    run.pins,
+                );
+            }
+            Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
+            _ => return Ok(Played::Differs(session.prepared.differs(entry))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, Lease, Questions};
+use backend::{Connection, Lease};
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
@@ -10,13 +10,16 @@ use sqltext::{Class, Facts, Verb};
 use crate::authentication::accounts;
 use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
-use crate::connections::parked::Kept;
 use crate::connections::parked::reclaim;
+use crate::connections::parked::reclaim::{give_back, park};
 use crate::connections::pin::Pins;
+use crate::consistency::promises::keeping;
 use crate::counters::count;
+use crate::execution::cache::recall;
 use crate::execution::exec::{Run, Shape};
+use crate::execution::statement_run::StatementRun;
 use crate::introspection::statistics;
-use crate::per_core::{Core, Handle};
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
@@ -24,137 +27,161 @@ use crate::variables::diagnostics::answers;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{defaults, insert_id};
 
-impl Session {
-    /// Takes note of a complete reply and keeps or gives back the connection.
-    pub(crate) fn settle(
-        &mut self,
-        mut lease: Lease,
-        shape: &Shape,
-        pins: Pins,
-        outcome: Outcome,
-        changes: Changes,
-    ) -> Result<(), End> {
-        let pins = self.learn(lease.connection_mut(), shape, pins, &outcome, changes);
-        if outcome.error.is_none() && completion(&self.variables, shape.verb).1 {
-            // The server closes the connection now, and so does Heddle.
-            return Err(End::Quit);
-        }
-        match goes(&self.variables, shape, pins, outcome.error.is_some()) {
-            Goes::Nowhere => self.connections.current.held = Some(Held { lease, pins }),
-            Goes::Aside => park(&self.core, &self.handle, &self.variables, lease, shape),
-            Goes::Back => give_back(&self.handle, lease),
-        }
-        Ok(())
+/// Takes note of a complete reply and keeps or gives back the connection.
+pub(crate) fn settle(
+    session: &mut Session,
+    mut lease: Lease,
+    shape: &Shape,
+    pins: Pins,
+    outcome: Outcome,
+    changes: Changes,
+) -> Result<(), End> {
+    let pins = learn(session, lease.connection_mut(), shape, pins, &outcome, changes);
+    if outcome.error.is_none() && completion(&session.variables, shape.verb).1 {
+        // The server closes the connection now, and so does Heddle.
+        return Err(End::Quit);
     }
-
-    /// After a complete reply of its own connection: takes note of what others may use.
-    pub(crate) fn note_answer(
-        &mut self,
-        connection: &Connection,
-        run: &Run,
-        outcome: &Outcome,
-        changes: &Changes,
-    ) {
-        self.note_route(connection, run, outcome, changes);
-        self.keep_reply(outcome, connection.server);
-        defaults::note_globals(&self.core, run, outcome, connection.server);
+    match goes(&session.variables, shape, pins, outcome.error.is_some()) {
+        Goes::Nowhere => session.connections.current.held = Some(Held { lease, pins }),
+        Goes::Aside => park(&session.core, &session.handle, &session.variables, lease, shape),
+        Goes::Back => give_back(&session.handle, lease),
     }
+    Ok(())
+}
 
-    /// After a complete reply: counts where it came from, and remembers what was refused late.
-    pub(crate) fn note_route(
-        &mut self,
-        connection: &Connection,
-        run: &Run,
-        outcome: &Outcome,
-        changes: &Changes,
-    ) {
-        let replica = connection.is_guarded();
-        statistics::note_served(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &self.run,
-            &run.shape,
-            connection.server,
-            replica,
+/// After a complete reply of its own connection: takes note of what others may use.
+pub(crate) fn note_answer(
+    session: &mut Session,
+    connection: &Connection,
+    run: &Run,
+    outcome: &Outcome,
+    changes: &Changes,
+) {
+    note_route(session, connection, run, outcome, changes);
+    recall::keep_reply(session, outcome, connection.server);
+    defaults::note_globals(&session.core, run, outcome, connection.server);
+}
+
+/// After a complete reply: counts where it came from, and remembers what was refused late.
+pub(crate) fn note_route(
+    session: &mut Session,
+    connection: &Connection,
+    run: &Run,
+    outcome: &Outcome,
+    changes: &Changes,
+) {
+    let replica = connection.is_guarded();
+    statistics::note_served(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &session.run,
+        &run.shape,
+        connection.server,
+        replica,
+    );
+    session.run.profile.done(connection, outcome);
+    if replica {
+        count(&session.core.counters.reads_to_replicas);
+    }
+    if changes.writes {
+        session.core.learn_writer(run.shape.hash);
+    }
+}
+
+/// Takes note of a complete reply. Returns what ties the session to the connection now.
+pub(crate) fn learn(
+    session: &mut Session,
+    connection: &mut Connection,
+    shape: &Shape,
+    pins: Pins,
+    outcome: &Outcome,
+    changes: Changes,
+) -> Pins {
+    note_owner(&session.handle, &mut session.run, connection, outcome);
+    if outlives_reset(shape.verb) {
+        connection.condemn();
+    }
+    if outcome.last_insert_id != 0 {
+        insert_id::note_insert_id(
+            &session.handle,
+            &mut session.variables,
+            connection,
+            outcome.last_insert_id,
         );
-        self.run.profile.done(connection, outcome);
-        if replica {
-            count(&self.core.counters.reads_to_replicas);
-        }
-        if changes.writes {
-            self.core.learn_writer(run.shape.hash);
-        }
     }
+    let failed = outcome.error.is_some();
+    let in_transaction = session.variables.status.contains(Status::IN_TRANS);
+    let doubt =
+        keeping::note_promises(session, connection, shape, &changes, failed, in_transaction);
+    statistics::note_gtid(&session.core, shape, changes.gtid.is_some(), doubt, in_transaction);
+    if let Some(gtid) = changes.gtid {
+        connection.reported.note(connection.engine(), &gtid);
+    }
+    note_connection(&session.handle, &mut session.connections, connection);
+    if let Some(state) = changes.state {
+        let state = Rc::new(state);
+        connection.set_state(state.clone());
+        session::set_state(
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.variables,
+            state,
+        );
+    }
+    if let Some(status) = outcome.status {
+        statistics::note_autocommit(&session.core, &session.variables, status);
+        session.variables.status = status;
+    }
+    accounts::note_accounts(
+        &session.core,
+        &mut session.user,
+        &session.client.request,
+        shape,
+        failed,
+    );
+    session.transaction.note_failure(outcome.error);
+    session.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
+    answers::note_diagnostics(&session.client.request, &mut session.variables, shape, outcome);
+    if let Some(mut residue) = changes.residue {
+        session.variables.diagnostics.learn(&mut residue);
+    }
+    let ended = changes.ended;
+    let mut new = Pins::empty();
+    new.set(Pins::VARIABLE, changes.pins);
+    new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
+    new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
+    let after = pins_after(&session.context(), shape, pins, outcome, new, ended);
+    if (pins - after).contains(Pins::NEXT_TRANSACTION) {
+        session.variables.next_transaction.clear();
+    }
+    after
+}
 
-    /// Takes note of a complete reply. Returns what ties the session to the connection now.
-    pub(crate) fn learn(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        pins: Pins,
-        outcome: &Outcome,
-        changes: Changes,
-    ) -> Pins {
-        let id = self.handle.id;
-        // To prepare a statement is not to run it: the diagnostics before it stay, wherever they are.
-        if outcome.prepared.is_none() || outcome.error.is_some() {
-            self.run.number += 1;
-            connection.owner.session = id;
-            connection.owner.statement = self.run.number;
-        }
-        if outcome.error.is_some() || outcome.warnings > 0 {
-            connection.owner.warned = id;
-        }
-        if outlives_reset(shape.verb) {
-            connection.condemn();
-        }
-        if outcome.last_insert_id != 0 {
-            insert_id::note_insert_id(
-                &self.handle,
-                &mut self.variables,
-                connection,
-                outcome.last_insert_id,
-            );
-        }
-        let failed = outcome.error.is_some();
-        let in_transaction = self.variables.status.contains(Status::IN_TRANS);
-        let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
-        statistics::note_gtid(&self.core, shape, changes.gtid.is_some(), doubt, in_transaction);
-        if let Some(gtid) = changes.gtid {
-            connection.reported.note(connection.engine(), &gtid);
-        }
-        self.connections.current.last_server = Some(connection.server);
-        self.connections.current.last_connection = connection.id;
-        let login_timeout_s = &self.handle.login_timeout_s;
-        login_timeout_s.set(connection.login_timeout_s);
-        if let Some(state) = changes.state {
-            let state = Rc::new(state);
-            connection.set_state(state.clone());
-            session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, state);
-        }
-        if let Some(status) = outcome.status {
-            statistics::note_autocommit(&self.core, &self.variables, status);
-            self.variables.status = status;
-        }
-        accounts::note_accounts(&self.core, &mut self.user, &self.client.request, shape, failed);
-        self.transaction.note_failure(outcome.error);
-        self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        answers::note_diagnostics(&self.client.request, &mut self.variables, shape, outcome);
-        if let Some(mut residue) = changes.residue {
-            self.variables.diagnostics.learn(&mut residue);
-        }
-        let ended = changes.ended;
-        let mut new = Pins::empty();
-        new.set(Pins::VARIABLE, changes.pins);
-        new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
-        new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
-        let after = pins_after(&self.context(), shape, pins, outcome, new, ended);
-        if (pins - after).contains(Pins::NEXT_TRANSACTION) {
-            self.variables.next_transaction.clear();
-        }
-        after
+/// Notes on the connection whose statement it ran last.
+fn note_owner(
+    handle: &Handle,
+    run: &mut StatementRun,
+    connection: &mut Connection,
+    outcome: &Outcome,
+) {
+    // To prepare a statement is not to run it: the diagnostics before it stay, wherever they are.
+    if outcome.prepared.is_none() || outcome.error.is_some() {
+        run.number += 1;
+        connection.owner.session = handle.id;
+        connection.owner.statement = run.number;
     }
+    if outcome.error.is_some() || outcome.warnings > 0 {
+        connection.owner.warned = handle.id;
+    }
+}
+
+/// Notes which connection ran the last statement.
+fn note_connection(handle: &Handle, connections: &mut GroupConnections, connection: &Connection) {
+    connections.current.last_server = Some(connection.server);
+    connections.current.last_connection = connection.id;
+    handle.login_timeout_s.set(connection.login_timeout_s);
 }
 
 /// Where a connection goes behind a complete reply.
@@ -220,57 +247,6 @@ pub(crate) fn completion(variables: &SessionVariables, verb: Verb) -> (bool, boo
     let set = variables.state.variable("completion_type");
     let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
     (chain.unwrap_or_else(|| is(b"CHAIN", b"1")), release.unwrap_or_else(|| is(b"RELEASE", b"2")))
-}
-
-/// Keeps the connection until somebody needs it more.
-fn park(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    variables: &SessionVariables,
-    lease: Lease,
-    shape: &Shape,
-) {
-    count(&core.counters.holds_diagnostics);
-    let own = variables.user_variables.as_ref();
-    let kept = Kept {
-        lease,
-        since_s: core.now_s.get(),
-        questions: Questions {
-            warnings: variables.diagnostics.unasked(),
-            found_rows: variables.diagnostics.counted(shape),
-            variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
-        },
-        firm: variables.gets_diagnostics,
-    };
-    core.park(handle, kept);
-}
-
-/// Gives a connection back to the pool; closes it where a KILL for this session may still hit
-/// whoever uses it next.
-pub(crate) fn give_back(handle: &Handle, lease: Lease) {
-    if handle.killing.get() == 0 {
-        lease.release();
-    }
-}
-
-/// Keeps a connection as it was kept before a command that never ran.
-pub(crate) fn give_back_after_error(
-    core: &Rc<Core>,
-    handle: &Rc<Handle>,
-    variables: &SessionVariables,
-    connections: &mut GroupConnections,
-    lease: Lease,
-    pins: Pins,
-) {
-    let may_be_open = variables.status.contains(Status::IN_TRANS)
-        || !variables.status.contains(Status::AUTOCOMMIT);
-    if may_be_open || !pins.is_empty() {
-        connections.current.held = Some(Held { lease, pins });
-    } else if reclaim::unfetched(variables) {
-        park(core, handle, variables, lease, &Shape::command());
-    } else {
-        give_back(handle, lease);
-    }
 }
 
 /// What such a statement leaves, a reset of the connection may not end.

@@ -21,11 +21,11 @@ pub(crate) struct Diagnostics {
     /// `None`: only the connection knows.
     found_rows: Option<u64>,
     /// There were warnings or an error.
-    any: bool,
+    pub(crate) any: bool,
     /// As the reply counted them; the server keeps `max_error_count` of them.
     warnings: u16,
     /// The rows of SHOW WARNINGS, once they have been asked for.
-    rows: Option<Box<Warnings>>,
+    pub(crate) rows: Option<Box<Warnings>>,
 }
 
 impl Default for Diagnostics {
@@ -120,7 +120,7 @@ impl Diagnostics {
     }
 
     /// The expression for a question, of the type that the servers' own answer has.
-    fn value(&self, ask: Ask) -> Option<String> {
+    pub(crate) fn value(&self, ask: Ask) -> Option<String> {
         let count = |errors: bool| {
             let rows = self.rows.as_deref().filter(|_| self.any);
             if self.any && rows.is_none() {
@@ -146,7 +146,7 @@ impl Diagnostics {
 }
 
 /// To ask about warnings does not end them, but in MySQL a SELECT does.
-fn only_asks(shape: &Shape, dialect: Dialect) -> bool {
+pub(crate) fn only_asks(shape: &Shape, dialect: Dialect) -> bool {
     let ends = shape.verb == Verb::Select && dialect == Dialect::MySql;
     shape.facts.contains(Facts::WARNINGS) && !ends
 }

@@ -10,7 +10,7 @@ use sqltext::{Class, Facts};
 
 use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::variables::session_variables::SessionVariables;
 

@@ -23,6 +23,7 @@ use crate::consistency::tokens::token;
 use crate::dist_txn::terms::of_session;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::Shape;
+use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::session::{self, Session};
@@ -86,130 +87,133 @@ fn switch(name: String, text: String) -> Result<bool, Refused> {
     }
 }
 
-impl Session {
-    /// Answers such a statement. `None`: it is the server's after all.
-    pub(crate) async fn own_variables(&mut self, shape: &Shape) -> Option<Result<(), End>> {
-        if shape.class == Class::Set {
-            let changes = match read_changes(&self.client.request, &self.variables, shape)? {
-                Ok(changes) => changes,
-                Err(refused) => return Some(refuse_change(&mut self.client, refused).await),
-            };
-            return Some(self.change_own(changes).await);
-        }
-        let text = self.client.request.payload()[1..].to_vec();
-        let asked = questions(&text)?;
-        Some(self.answer_own(&asked).await)
+/// Answers such a statement. `None`: it is the server's after all.
+pub(crate) async fn own_variables(session: &mut Session, shape: &Shape) -> Option<Result<(), End>> {
+    if shape.class == Class::Set {
+        let changes = match read_changes(&session.client.request, &session.variables, shape)? {
+            Ok(changes) => changes,
+            Err(refused) => return Some(refuse_change(&mut session.client, refused).await),
+        };
+        return Some(change_own(session, changes).await);
     }
+    let text = session.client.request.payload()[1..].to_vec();
+    let asked = questions(&text)?;
+    Some(answer_own(session, &asked).await)
+}
 
-    async fn change_own(&mut self, changes: Vec<Change>) -> Result<(), End> {
-        // What can still be refused comes first.
-        for change in &changes {
-            // Clients take the error to mean that there is nothing to choose from.
-            if let Some(choice) = change.chooses()
-                && self.core.shared.published.load().sharding.is_none()
-            {
-                return refuse_change(&mut self.client, Refused::Unknown(choice.to_owned())).await;
-            }
-            if let Change::Token(Some(token)) = change
-                && let Err(reason) = tokens::take_token(
-                    &self.core,
-                    &self.user,
-                    &self.variables,
-                    &mut self.connections,
-                    token,
-                )
-                .await
-            {
-                return refuse_change(&mut self.client, Refused::Token(reason)).await;
-            }
+async fn change_own(session: &mut Session, changes: Vec<Change>) -> Result<(), End> {
+    // What can still be refused comes first.
+    for change in &changes {
+        // Clients take the error to mean that there is nothing to choose from.
+        if let Some(choice) = change.chooses()
+            && session.core.shared.published.load().sharding.is_none()
+        {
+            return refuse_change(&mut session.client, Refused::Unknown(choice.to_owned())).await;
         }
-        let mut chosen = self.run.chosen.as_deref().cloned().unwrap_or_default();
-        chosen.unread &= !changes.iter().any(|change| change.chooses().is_some());
-        let promises = &mut self.promises;
-        for change in changes {
-            match change {
-                Change::ShardTable(name) => {
-                    chosen.shard_table = name;
-                    chosen.global_table.clear();
-                }
-                Change::ShardKey(key) => {
-                    chosen.shard_key = key;
-                    chosen.global_table.clear();
-                }
-                Change::GlobalTable(name) => {
-                    chosen = Chosen::global(&name);
-                }
-                Change::Level(level) => {
-                    promises.level = level;
-                    promises.own |= Own::LEVEL;
-                }
-                Change::MaxLagMs(max_lag_ms) => {
-                    promises.max_lag_ms = max_lag_ms;
-                    promises.own |= Own::MAX_LAG;
-                }
-                Change::Monotonic(on) => {
-                    promises.monotonic = on;
-                    promises.own |= Own::MONOTONIC;
-                }
-                Change::FailoverWait(wait_ms) => {
-                    promises.failover_wait_ms = wait_ms;
-                    promises.own |= Own::FAILOVER_WAIT;
-                }
-                Change::Atomic(atomic) => promises.atomic = atomic,
-                Change::Default(which) => promises.own -= which,
-                Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
-                Change::RowCache(on) => promises.row_cache = on,
-                Change::Token(None) => self.connections.current.seen.forget(),
-                Change::Token(Some(_)) => {}
-            }
-        }
-        self.run.choose(chosen);
-        follow_defaults(&self.core, &self.user, &mut self.promises);
-        self.client.ok(session::status_now(&self.variables, &self.transaction)).await
-    }
-
-    async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {
-        let mut row = Vec::with_capacity(asked.len());
-        for question in asked {
-            let value = match question.name.as_str() {
-                "heddle_consistency" => self.promises.level.name().to_owned(),
-                "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
-                "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
-                "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
-                "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
-                "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
-                "heddle_atomic" => {
-                    of_session::dist_txn_terms(&self.core, &self.user, &self.promises)
-                        .atomic
-                        .name()
-                        .to_owned()
-                }
-                "heddle_shard_table" => self.run.own_choice(|it| it.shard_table.clone()),
-                "heddle_shard_key" => {
-                    self.run.own_choice(|it| it.shard_key.clone().unwrap_or_default())
-                }
-                "heddle_global_table" => self.run.own_choice(|it| it.global_table.clone()),
-                "heddle_token" => match Box::pin(token(
-                    &self.core,
-                    &self.user,
-                    &self.variables,
-                    &mut self.connections,
-                    &mut self.transaction,
-                ))
-                .await
-                {
-                    Ok(token) => token,
-                    Err(error) => return self.client.error(&error, &[]).await,
-                },
-                name => return self.client.error(&error::SETTING_UNKNOWN, &[name]).await,
-            };
-            row.push(Some(value.into_bytes()));
-        }
-        let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
-        self.client
-            .answer_rows(&columns, &[row], session::status_now(&self.variables, &self.transaction))
+        if let Change::Token(Some(token)) = change
+            && let Err(reason) = tokens::take_token(
+                &session.core,
+                &session.user,
+                &session.variables,
+                &mut session.connections,
+                token,
+            )
             .await
+        {
+            return refuse_change(&mut session.client, Refused::Token(reason)).await;
+        }
     }
+    let mut chosen = session.run.chosen.as_deref().cloned().unwrap_or_default();
+    chosen.unread &= !changes.iter().any(|change| change.chooses().is_some());
+    let promises = &mut session.promises;
+    for change in changes {
+        match change {
+            Change::ShardTable(name) => {
+                chosen.shard_table = name;
+                chosen.global_table.clear();
+            }
+            Change::ShardKey(key) => {
+                chosen.shard_key = key;
+                chosen.global_table.clear();
+            }
+            Change::GlobalTable(name) => {
+                chosen = Chosen::global(&name);
+            }
+            Change::Level(level) => {
+                promises.level = level;
+                promises.own |= Own::LEVEL;
+            }
+            Change::MaxLagMs(max_lag_ms) => {
+                promises.max_lag_ms = max_lag_ms;
+                promises.own |= Own::MAX_LAG;
+            }
+            Change::Monotonic(on) => {
+                promises.monotonic = on;
+                promises.own |= Own::MONOTONIC;
+            }
+            Change::FailoverWait(wait_ms) => {
+                promises.failover_wait_ms = wait_ms;
+                promises.own |= Own::FAILOVER_WAIT;
+            }
+            Change::Atomic(atomic) => promises.atomic = atomic,
+            Change::Default(which) => promises.own -= which,
+            Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
+            Change::RowCache(on) => promises.row_cache = on,
+            Change::Token(None) => session.connections.current.seen.forget(),
+            Change::Token(Some(_)) => {}
+        }
+    }
+    session.run.choose(chosen);
+    follow_defaults(&session.core, &session.user, &mut session.promises);
+    session.client.ok(session::status_now(&session.variables, &session.transaction)).await
+}
+
+async fn answer_own(session: &mut Session, asked: &[Question]) -> Result<(), End> {
+    let mut row = Vec::with_capacity(asked.len());
+    for question in asked {
+        let value = match question.name.as_str() {
+            "heddle_consistency" => session.promises.level.name().to_owned(),
+            "heddle_max_lag_ms" => session.promises.max_lag_ms.to_string(),
+            "heddle_cache_ttl_s" => session.promises.cache_ttl_s.to_string(),
+            "heddle_row_cache" => u8::from(session.promises.row_cache).to_string(),
+            "heddle_failover_wait_ms" => session.promises.failover_wait_ms.to_string(),
+            "heddle_monotonic" => u8::from(session.promises.monotonic).to_string(),
+            "heddle_atomic" => {
+                of_session::dist_txn_terms(&session.core, &session.user, &session.promises)
+                    .atomic
+                    .name()
+                    .to_owned()
+            }
+            "heddle_shard_table" => session.run.own_choice(|it| it.shard_table.clone()),
+            "heddle_shard_key" => {
+                session.run.own_choice(|it| it.shard_key.clone().unwrap_or_default())
+            }
+            "heddle_global_table" => session.run.own_choice(|it| it.global_table.clone()),
+            "heddle_token" => match Box::pin(token(
+                &session.core,
+                &session.user,
+                &session.variables,
+                &mut session.connections,
+                &mut session.transaction,
+            ))
+            .await
+            {
+                Ok(token) => token,
+                Err(error) => return session.client.error(&error, &[]).await,
+            },
+            name => return session.client.error(&error::SETTING_UNKNOWN, &[name]).await,
+        };
+        row.push(Some(value.into_bytes()));
+    }
+    let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
+    session
+        .client
+        .answer_rows(
+            &columns,
+            &[row],
+            session::status_now(&session.variables, &session.transaction),
+        )
+        .await
 }
 
 /// True for a SET or SELECT that names a variable of Heddle's own.
@@ -231,7 +235,7 @@ pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Pr
     let version = core.heed_settings();
     let defaults = keeping::default_promises(core, user);
     let name = user.name();
-    let marks = core.marks_of(name, user.peer.ip());
+    let marks = rules::marks_of(core, name, user.peer.ip());
     let promises = &mut *promises;
     promises.version = version;
     promises.tags_on = marks;

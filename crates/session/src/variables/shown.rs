@@ -17,17 +17,19 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::Held;
+use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::connections::target::nowhere;
 use crate::consistency::reads;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::{route, servers_tried};
 use crate::introspection::listing::{Column, rows_alone};
 use crate::introspection::processlist::{Row, columns, encoded};
 use crate::prepared::statements::PreparedStatements;
+use crate::query::by_rules;
 use crate::session::{self, Session};
-use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
@@ -112,7 +114,7 @@ impl Session {
                 return Ok(());
             }
             if !wants(&show.filter, &OWN_STATUS) {
-                return self.run_command(shape, job).await;
+                return by_rules::run_command(self, shape, job).await;
             }
         }
         let text = match &show.filter {
@@ -166,14 +168,14 @@ impl Session {
             held.pins.count_new(before, &self.core.counters);
             return Ok(true);
         }
-        let (plan, target) = match self.route(shape, None, &[]) {
+        let (plan, target) = match route::route(self, shape, None, &[]) {
             Ok(route) => route,
             Err(refusal) => {
                 let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
                 return told.map(|()| false);
             }
         };
-        let taken = self.checkout(&plan, &target, shape).await;
+        let taken = servers_tried::checkout(self, &plan, &target, shape).await;
         let held = match taken {
             Ok((mut lease, pins)) => {
                 let connection = lease.connection_mut();
@@ -217,9 +219,9 @@ impl Session {
         );
         loop {
             let kept = self.connections.current.held.is_some();
-            let place = match self.route(shape, None, &[]) {
+            let place = match route::route(self, shape, None, &[]) {
                 Ok(place) => place,
-                Err(refusal) => match self.hold(&mut run, Cause::NoServer).await? {
+                Err(refusal) => match hold(self, &mut run, Cause::NoServer).await? {
                     Turn::Again => continue,
                     Turn::Answered => return Ok(None),
                     Turn::Over { .. } => {
@@ -234,7 +236,7 @@ impl Session {
             };
             // Whoever kept nothing may ask the next primary anew.
             let turn = match !kept && is_failure(&error) {
-                true => self.hold(&mut run, Cause::Failure).await?,
+                true => hold(self, &mut run, Cause::Failure).await?,
                 false => Turn::Over { waited_ms: 0 },
             };
             match turn {
@@ -257,7 +259,7 @@ impl Session {
         let kept = self.connections.current.held.is_some();
         let (mut lease, pins) = match self.connections.current.held.take() {
             Some(held) => (held.lease, held.pins),
-            None => self.checkout(&place.0, &place.1, shape).await?,
+            None => servers_tried::checkout(self, &place.0, &place.1, shape).await?,
         };
         let connection = lease.connection_mut();
         connection.owner.statement = 0;
@@ -267,7 +269,7 @@ impl Session {
             // A connection that broke is found out by the next statement.
             self.connections.current.held = Some(Held { lease, pins });
         } else if whole {
-            settle::give_back_after_error(
+            reclaim::give_back_after_error(
                 &self.core,
                 &self.handle,
                 &self.variables,

@@ -15,7 +15,8 @@ use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
 use crate::client::request::Request;
 use crate::execution::exec::{Job, Shape};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;

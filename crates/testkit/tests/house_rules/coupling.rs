@@ -28,16 +28,10 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "machines::Change", 24),
     ("fields", "machines::Failover", 21),
     ("fields", "machines::Policy", 23),
-    ("fields", "session::Core", 32),
     ("fields", "session::Handle", 29),
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
-    ("methods", "session::Core", 92),
-    ("methods", "session::Session", 224),
-    ("files", "session::Core", 23),
-    ("files", "session::Session", 60),
     ("files in a circle", "planner", 19),
-    ("files in a circle", "session", 94),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {

@@ -17,11 +17,13 @@ use crate::connections::hold::{
 };
 use crate::connections::home::{HOME, group_of};
 use crate::connections::target::target;
+use crate::consistency::acks::wait::follow_acks;
 use crate::counters::{Counters, count};
-use crate::execution::attempt;
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
-use crate::per_core::{Core, Handle};
+use crate::execution::statement_run::clock;
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::{self, Session, is_free};
 use crate::transaction::loss;
 
@@ -34,7 +36,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.core.waiting.waiters.borrow_mut().remove(&self.ticket);
+        self.core.waits.waiting.waiters.borrow_mut().remove(&self.ticket);
         self.core.counters.statements_held_now.fetch_sub(1, Relaxed);
         if let Some(handle) = self.handle {
             handle.waiting.set(0);
@@ -55,8 +57,8 @@ impl Core {
         for server in servers {
             self.pools.cut(server.id, server.term);
         }
-        self.waiting.look(snapshot);
-        self.follow_acks(snapshot);
+        self.waits.waiting.look(snapshot);
+        follow_acks(self, snapshot);
     }
 
     /// Waits until a statement is worth another try, for at most `left_us`.
@@ -81,7 +83,7 @@ impl Core {
             }
             Cause::NoServer => left_us,
         };
-        let waiting = &self.waiting;
+        let waiting = &self.waits.waiting;
         let (tell, told) = oneshot::channel();
         let ticket = waiting.last_ticket.get() + 1;
         waiting.last_ticket.set(ticket);
@@ -118,15 +120,15 @@ impl Core {
         let Some(core) = self.me.upgrade() else {
             return;
         };
-        if core.waiting.looks.replace(true) {
+        if core.waits.waiting.looks.replace(true) {
             return;
         }
         reactor::spawn(async move {
-            while core.waiting.is_used() {
+            while core.waits.waiting.is_used() {
                 reactor::sleep(LOOK_EVERY).await;
                 core.turned();
             }
-            core.waiting.looks.set(false);
+            core.waits.waiting.looks.set(false);
         })
         .detach();
     }
@@ -195,56 +197,55 @@ impl Core {
     }
 }
 
-impl Session {
-    /// Waits until the statement may be tried again that `cause` kept from running. To be called only
-    /// while nothing of it is done.
-    pub(crate) async fn hold(&mut self, run: &mut Run, cause: Cause) -> Result<Turn, End> {
-        let began_us = self.core.now_us();
-        let limit_us = self.promises.failover_wait_ms * 1000;
-        let tended = is_tended(&self.core.shared.published.load(), self.connections.current.group);
-        if run.hold.is_none() {
-            if limit_us == 0 || !tended || self.core.is_draining() {
-                return Ok(Turn::Over { waited_ms: 0 });
-            }
-            // What has begun waits in every case.
-            let new = is_free(self.variables.status) && run.resume.is_none();
-            if new && self.core.is_crowded() {
-                count(&self.core.counters.statements_held_refused);
-                self.client.error(&error::TOO_MANY_WAIT, &[]).await?;
-                return Ok(Turn::Answered);
-            }
-            count(&self.core.counters.statements_held);
-            attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
+/// Waits until the statement may be tried again that `cause` kept from running. To be called only
+/// while nothing of it is done.
+pub(crate) async fn hold(session: &mut Session, run: &mut Run, cause: Cause) -> Result<Turn, End> {
+    let began_us = session.core.now_us();
+    let limit_us = session.promises.failover_wait_ms * 1000;
+    let tended =
+        is_tended(&session.core.shared.published.load(), session.connections.current.group);
+    if run.hold.is_none() {
+        if limit_us == 0 || !tended || session.core.is_draining() {
+            return Ok(Turn::Over { waited_ms: 0 });
         }
-        let hold = run.hold.get_or_insert(Box::new(Hold::new(began_us)));
-        let left_us = (hold.began_us + limit_us).saturating_sub(began_us);
-        let mut wake = Wake::Try;
-        let over = left_us == 0 || !tended;
-        if !over {
-            let handle = &self.handle;
-            let seat = self.connections.current.group;
-            wake = self.core.wait(Some(handle), seat, hold, cause, left_us).await;
-        }
-        let now_us = self.core.now_us();
-        let counters = &self.core.counters;
-        counters.statements_held_us.fetch_add(now_us - began_us, Relaxed);
-        self.run.profile.lap(Step::Hold);
-        if self.handle.killed.get() || self.core.is_draining() {
-            loss::place_error(&mut self.client, run)?;
-            return Err(session::last_word(&self.core, &mut self.client).await);
-        }
-        if wake == Wake::Interrupted {
-            self.handle.started.set(None);
-            loss::place_error(&mut self.client, run)?;
-            self.client.error(&error::QUERY_KILLED, &[]).await?;
+        // What has begun waits in every case.
+        let new = is_free(session.variables.status) && run.resume.is_none();
+        if new && session.core.is_crowded() {
+            count(&session.core.counters.statements_held_refused);
+            session.client.error(&error::TOO_MANY_WAIT, &[]).await?;
             return Ok(Turn::Answered);
         }
-        if over {
-            self.handle.started.set(None);
-            count(&counters.statements_held_in_vain);
-            let waited_ms = (now_us - hold.began_us) / 1000;
-            return Ok(Turn::Over { waited_ms });
-        }
-        Ok(Turn::Again)
+        count(&session.core.counters.statements_held);
+        clock::start_clock(&session.core, &session.handle, &mut session.run, &run.shape);
     }
+    let hold = run.hold.get_or_insert(Box::new(Hold::new(began_us)));
+    let left_us = (hold.began_us + limit_us).saturating_sub(began_us);
+    let mut wake = Wake::Try;
+    let over = left_us == 0 || !tended;
+    if !over {
+        let handle = &session.handle;
+        let seat = session.connections.current.group;
+        wake = session.core.wait(Some(handle), seat, hold, cause, left_us).await;
+    }
+    let now_us = session.core.now_us();
+    let counters = &session.core.counters;
+    counters.statements_held_us.fetch_add(now_us - began_us, Relaxed);
+    session.run.profile.lap(Step::Hold);
+    if session.handle.killed.get() || session.core.is_draining() {
+        loss::place_error(&mut session.client, run)?;
+        return Err(session::last_word(&session.core, &mut session.client).await);
+    }
+    if wake == Wake::Interrupted {
+        session.handle.started.set(None);
+        loss::place_error(&mut session.client, run)?;
+        session.client.error(&error::QUERY_KILLED, &[]).await?;
+        return Ok(Turn::Answered);
+    }
+    if over {
+        session.handle.started.set(None);
+        count(&counters.statements_held_in_vain);
+        let waited_ms = (now_us - hold.began_us) / 1000;
+        return Ok(Turn::Over { waited_ms });
+    }
+    Ok(Turn::Again)
 }

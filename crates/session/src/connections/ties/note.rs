@@ -68,7 +68,7 @@ impl GroupConnections {
         }
     }
 
-    /// True when [`Session::note_ties`] must hear of the statement.
+    /// True when [`GroupConnections::note_ties`] must hear of the statement.
     pub(crate) fn may_tie(&self, shape: &Shape) -> bool {
         let made = Pins::of(shape.class, shape.verb, shape.facts);
         made.intersects(FOLLOWED) || (self.ties.is_some() && shape.verb == Verb::Drop)

@@ -15,85 +15,84 @@ use crate::connections::target::target;
 use crate::consistency::acks::{ASK_MS, PAUSE, Waiter, followers, limit};
 use crate::consistency::promises::executed;
 use crate::counters::count;
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::changes::Changes;
 
-impl Core {
-    /// Looks at who waits, after a publication.
-    pub(crate) fn follow_acks(&self, snapshot: &Snapshot) {
-        if self.acks.waiters.borrow().is_empty() {
-            return;
-        }
-        let holds = |waiter: &Waiter| limit(snapshot, waiter.seat).is_some();
-        self.acks.release(true, |waiter| !holds(waiter));
-        self.acks.release(false, |waiter| {
-            let (id, term) = waiter.primary;
-            snapshot.server(id).is_none_or(|server| server.term > term)
-        });
-        self.ask_followers(snapshot);
+/// Looks at who waits, after a publication.
+pub(crate) fn follow_acks(core: &Core, snapshot: &Snapshot) {
+    if core.waits.acks.waiters.borrow().is_empty() {
+        return;
     }
+    let holds = |waiter: &Waiter| limit(snapshot, waiter.seat).is_some();
+    core.waits.acks.release(true, |waiter| !holds(waiter));
+    core.waits.acks.release(false, |waiter| {
+        let (id, term) = waiter.primary;
+        snapshot.server(id).is_none_or(|server| server.term > term)
+    });
+    ask_followers(core, snapshot);
+}
 
-    /// Has every replica asked that is not being asked yet.
-    fn ask_followers(&self, snapshot: &Snapshot) {
-        let Some(core) = self.me.upgrade() else {
-            return;
+/// Has every replica asked that is not being asked yet.
+fn ask_followers(core: &Core, snapshot: &Snapshot) {
+    let Some(core) = core.me.upgrade() else {
+        return;
+    };
+    let mut asks: Vec<(u32, Pass, ServerId)> = Vec::new();
+    for waiter in core.waits.acks.waiters.borrow().iter() {
+        let group = group_of(snapshot, waiter.seat).into_iter();
+        for server in group.flat_map(|group| followers(group)) {
+            if core.waits.acks.asked.borrow_mut().insert(server.id) {
+                asks.push((waiter.seat, waiter.pass.clone(), server.id));
+            }
+        }
+    }
+    for (seat, pass, id) in asks {
+        let core = core.clone();
+        reactor::spawn(async move {
+            ask_follower(&core, seat, id, &pass).await;
+            core.waits.acks.asked.borrow_mut().remove(&id);
+            // Somebody may have come since the last question.
+            follow_acks(&core, &core.shared.published.load());
+        })
+        .detach();
+    }
+}
+
+/// Asks one replica for as long as somebody waits.
+async fn ask_follower(core: &Core, seat: u32, id: ServerId, pass: &Pass) {
+    let mut lease: Option<Lease> = None;
+    while let Some(wanted) = core.waits.acks.wanted(seat) {
+        let snapshot = core.shared.published.load_full();
+        let follows = |group: &std::sync::Arc<Group>| followers(group).any(|s| s.id == id);
+        let Some(target) = target(&snapshot, id, true).filter(|_| {
+            limit(&snapshot, seat).is_some() && group_of(&snapshot, seat).is_some_and(follows)
+        }) else {
+            break;
         };
-        let mut asks: Vec<(u32, Pass, ServerId)> = Vec::new();
-        for waiter in self.acks.waiters.borrow().iter() {
-            let group = group_of(snapshot, waiter.seat).into_iter();
-            for server in group.flat_map(|group| followers(group)) {
-                if self.acks.asked.borrow_mut().insert(server.id) {
-                    asks.push((waiter.seat, waiter.pass.clone(), server.id));
-                }
-            }
+        if lease.is_none() {
+            let key = core.pools.key(id, true, pass);
+            let state = Rc::new(SessionState::new(None));
+            lease = core.pools.take(&target, key, &state, 0).await.ok();
         }
-        for (seat, pass, id) in asks {
-            let core = core.clone();
-            reactor::spawn(async move {
-                core.ask_follower(seat, id, &pass).await;
-                core.acks.asked.borrow_mut().remove(&id);
-                // Somebody may have come since the last question.
-                core.follow_acks(&core.shared.published.load());
-            })
-            .detach();
+        let has = match &mut lease {
+            Some(lease) => ask(lease.connection_mut(), wanted).await,
+            None => None,
+        };
+        let Some(has) = has else {
+            lease = None;
+            reactor::sleep(PAUSE).await;
+            continue;
+        };
+        if let Some(server) = snapshot.server(id) {
+            server.fresh.raise(&has);
         }
+        core.waits.acks.release(true, |waiter| waiter.seat == seat && has.covers(&waiter.position));
     }
-
-    /// Asks one replica for as long as somebody waits.
-    async fn ask_follower(&self, seat: u32, id: ServerId, pass: &Pass) {
-        let mut lease: Option<Lease> = None;
-        while let Some(wanted) = self.acks.wanted(seat) {
-            let snapshot = self.shared.published.load_full();
-            let follows = |group: &std::sync::Arc<Group>| followers(group).any(|s| s.id == id);
-            let Some(target) = target(&snapshot, id, true).filter(|_| {
-                limit(&snapshot, seat).is_some() && group_of(&snapshot, seat).is_some_and(follows)
-            }) else {
-                break;
-            };
-            if lease.is_none() {
-                let key = self.pools.key(id, true, pass);
-                let state = Rc::new(SessionState::new(None));
-                lease = self.pools.take(&target, key, &state, 0).await.ok();
-            }
-            let has = match &mut lease {
-                Some(lease) => ask(lease.connection_mut(), wanted).await,
-                None => None,
-            };
-            let Some(has) = has else {
-                lease = None;
-                reactor::sleep(PAUSE).await;
-                continue;
-            };
-            if let Some(server) = snapshot.server(id) {
-                server.fresh.raise(&has);
-            }
-            self.acks.release(true, |waiter| waiter.seat == seat && has.covers(&waiter.position));
-        }
-        if let Some(lease) = lease {
-            lease.release();
-        }
+    if let Some(lease) = lease {
+        lease.release();
     }
 }
 
@@ -128,7 +127,7 @@ impl Copies {
         if holds && !self.await_copy(seat, connection, gtid).await {
             return false;
         }
-        self.core.note_acknowledged(connection, gtid, &self.writes)
+        note_acknowledged(&self.core, connection, gtid, &self.writes)
     }
 
     async fn await_copy(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
@@ -154,8 +153,8 @@ impl Copies {
             pass: self.pass.clone(),
             tell,
         };
-        self.core.acks.waiters.borrow_mut().push(waiter);
-        self.core.ask_followers(&snapshot);
+        self.core.waits.acks.waiters.borrow_mut().push(waiter);
+        ask_followers(&self.core, &snapshot);
         match reactor::timeout(limit, told).await {
             Some(told) => told.unwrap_or(false),
             None => {
@@ -163,67 +162,63 @@ impl Copies {
                 count(&self.core.counters.commits_held_in_vain);
                 let id = self.session;
                 let waits = |waiter: &Waiter| waiter.session == id && waiter.seat == seat;
-                self.core.acks.release(true, waits);
+                self.core.waits.acks.release(true, waits);
                 true
             }
         }
     }
 }
 
-impl Core {
-    /// The client is about to hear of what was committed: a failover must not lose it, and its other
-    /// connections must read it. False when the primary was cut off before this was noted: who reads the
-    /// notes after a cut must have them all, though this core may not have seen the cut yet.
-    fn note_acknowledged(
-        &self,
-        connection: &Connection,
-        gtid: &[u8],
-        writes: &ClientWrites,
-    ) -> bool {
-        let snapshot = self.shared.published.load();
-        let mut groups = snapshot.groups.iter();
-        let found = groups.find_map(|group| Some((group, group.server(connection.server)?)));
-        let Some((group, server)) = found else {
-            return true;
-        };
-        let Some(position) = Position::read(connection.engine(), gtid) else {
-            writes.doubt(group);
-            return true;
-        };
-        writes.note(group, &position);
-        server.fresh.acknowledge(&position);
-        let now = self.shared.published.load();
-        now.server(connection.server).is_none_or(|server| server.term <= connection.term)
-    }
+/// The client is about to hear of what was committed: a failover must not lose it, and its other
+/// connections must read it. False when the primary was cut off before this was noted: who reads the
+/// notes after a cut must have them all, though this core may not have seen the cut yet.
+fn note_acknowledged(
+    core: &Core,
+    connection: &Connection,
+    gtid: &[u8],
+    writes: &ClientWrites,
+) -> bool {
+    let snapshot = core.shared.published.load();
+    let mut groups = snapshot.groups.iter();
+    let found = groups.find_map(|group| Some((group, group.server(connection.server)?)));
+    let Some((group, server)) = found else {
+        return true;
+    };
+    let Some(position) = Position::read(connection.engine(), gtid) else {
+        writes.doubt(group);
+        return true;
+    };
+    writes.note(group, &position);
+    server.fresh.acknowledge(&position);
+    let now = core.shared.published.load();
+    now.server(connection.server).is_none_or(|server| server.term <= connection.term)
 }
 
-impl Session {
-    /// Before the OK of what this connection has committed goes to the client: waits until a replica
-    /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
-    /// session killed: nobody knows what will become of the commit.
-    pub(crate) async fn may_tell(
-        &mut self,
-        connection: &Connection,
-        changes: &mut Changes,
-    ) -> bool {
-        let gtid = changes.gtid.as_deref().unwrap_or_default();
-        let holds =
-            limit(&self.core.shared.published.load(), self.connections.current.group).is_some();
-        if holds
-            && !Box::pin(
-                copies(&self.core, &self.handle, &self.user, &self.transaction).await_copy(
-                    self.connections.current.group,
-                    connection,
-                    gtid,
-                ),
-            )
-            .await
-        {
-            return false;
-        }
-        changes.held = gtid.len();
-        self.core.note_acknowledged(connection, gtid, &self.transaction.writes)
+/// Before the OK of what this connection has committed goes to the client: waits until a replica
+/// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
+/// session killed: nobody knows what will become of the commit.
+pub(crate) async fn may_tell(
+    session: &mut Session,
+    connection: &Connection,
+    changes: &mut Changes,
+) -> bool {
+    let gtid = changes.gtid.as_deref().unwrap_or_default();
+    let holds =
+        limit(&session.core.shared.published.load(), session.connections.current.group).is_some();
+    if holds
+        && !Box::pin(
+            copies(&session.core, &session.handle, &session.user, &session.transaction).await_copy(
+                session.connections.current.group,
+                connection,
+                gtid,
+            ),
+        )
+        .await
+    {
+        return false;
     }
+    changes.held = gtid.len();
+    note_acknowledged(&session.core, connection, gtid, &session.transaction.writes)
 }
 
 /// What tells whether this session's commits are safe.

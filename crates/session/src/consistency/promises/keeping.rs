@@ -15,53 +15,52 @@ use crate::consistency::client_level;
 use crate::consistency::defaults::{Consistency, bound_us};
 use crate::consistency::promises::{ASK_EVERY_US, Promises, executed};
 use crate::execution::exec::Shape;
+use crate::execution::rules;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// After a reply: what was written, what was read, and what nobody can say; true when there is
-    /// such a thing.
-    pub(crate) fn note_promises(
-        &mut self,
-        connection: &Connection,
-        shape: &Shape,
-        changes: &Changes,
-        failed: bool,
-        in_transaction: bool,
-    ) -> bool {
-        let mut doubt = false;
-        if let Some(gtid) = &changes.gtid {
-            match Position::read(connection.engine(), gtid) {
-                Some(position) => require(&self.core, &mut self.connections, position),
-                None => (self.connections.current.seen.unproved, doubt) = (true, true),
-            }
+/// After a reply: what was written, what was read, and what nobody can say; true when there is
+/// such a thing.
+pub(crate) fn note_promises(
+    session: &mut Session,
+    connection: &Connection,
+    shape: &Shape,
+    changes: &Changes,
+    failed: bool,
+    in_transaction: bool,
+) -> bool {
+    let mut doubt = false;
+    if let Some(gtid) = &changes.gtid {
+        match Position::read(connection.engine(), gtid) {
+            Some(position) => require(&session.core, &mut session.connections, position),
+            None => (session.connections.current.seen.unproved, doubt) = (true, true),
         }
-        let may_write = shape.writes || (failed && shape.class == Class::Transaction);
-        if may_write && !connection.tells_gtids {
-            (self.connections.current.seen.unlogged, doubt) = (true, true);
-        } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
-            (self.connections.current.seen.unproved, doubt) = (true, true);
-        }
-        self.promises.wrote |= shape.writes;
-        let began_us = std::mem::take(&mut self.promises.began_us);
-        let counts = self.promises.counts || self.promises.row_cache;
-        if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
-            let (server, ended_us) = (connection.server, self.core.now_us());
-            self.connections.current.seen.last_read = Some(LastRead { server, ended_us });
-            if connection.is_guarded() {
-                self.connections.current.seen.last_replica = Some(server);
-                if began_us > 0 {
-                    let took_us = ended_us.saturating_sub(began_us);
-                    let mut balance = self.core.balance.borrow_mut();
-                    balance.answered(server, took_us, ended_us);
-                }
-            }
-        }
-        doubt
     }
+    let may_write = shape.writes || (failed && shape.class == Class::Transaction);
+    if may_write && !connection.tells_gtids {
+        (session.connections.current.seen.unlogged, doubt) = (true, true);
+    } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
+        (session.connections.current.seen.unproved, doubt) = (true, true);
+    }
+    session.promises.wrote |= shape.writes;
+    let began_us = std::mem::take(&mut session.promises.began_us);
+    let counts = session.promises.counts || session.promises.row_cache;
+    if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
+        let (server, ended_us) = (connection.server, session.core.now_us());
+        session.connections.current.seen.last_read = Some(LastRead { server, ended_us });
+        if connection.is_guarded() {
+            session.connections.current.seen.last_replica = Some(server);
+            if began_us > 0 {
+                let took_us = ended_us.saturating_sub(began_us);
+                let mut balance = session.core.balance.borrow_mut();
+                balance.answered(server, took_us, ended_us);
+            }
+        }
+    }
+    doubt
 }
 
 /// Asks what lets a replica, or another one, serve this read.
@@ -176,7 +175,7 @@ pub(crate) fn note_committed(
     promises.wrote = true;
 }
 
-/// True when [`Session::prove_writes`] may let a replica serve this statement.
+/// True when [`prove_writes`] may let a replica serve this statement.
 pub(crate) fn may_prove(
     connections: &GroupConnections,
     promises: &Promises,
@@ -264,25 +263,24 @@ pub(crate) async fn ask_position(
 /// What the session began with.
 pub(crate) fn default_promises(core: &Core, user: &SessionUser) -> Consistency {
     let name = user.name();
-    core.consistency_of(name, user.peer.ip())
+    rules::consistency_of(core, name, user.peer.ip())
 }
 
 /// The session starts anew with the defaults of its account. What it has written and seen, its
 /// reads must have as before.
 pub(crate) fn renew_promises(core: &Core, user: &SessionUser, promises: &mut Promises) {
     let name = user.name();
-    let mut renewed = core.promises_of(name, user.peer.ip());
+    let mut renewed = promises_of(core, name, user.peer.ip());
     renewed.wrote = promises.wrote;
     *promises = renewed;
 }
 
-impl Core {
-    /// What a new session of this user is promised.
-    pub(crate) fn promises_of(&self, user: &[u8], address: IpAddr) -> Promises {
-        let version = self.heed_settings();
-        let (tags_on, wait_ms) = (self.marks_of(user, address), self.settings().failover_wait_ms);
-        let mut promises = Promises::new(&self.consistency_of(user, address), tags_on, wait_ms);
-        promises.version = version;
-        promises
-    }
+/// What a new session of this user is promised.
+pub(crate) fn promises_of(core: &Core, user: &[u8], address: IpAddr) -> Promises {
+    let version = core.heed_settings();
+    let (tags_on, wait_ms) =
+        (rules::marks_of(core, user, address), core.settings().failover_wait_ms);
+    let mut promises = Promises::new(&rules::consistency_of(core, user, address), tags_on, wait_ms);
+    promises.version = version;
+    promises
 }

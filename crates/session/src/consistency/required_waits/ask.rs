@@ -22,7 +22,7 @@ pub(crate) async fn await_required(
     };
     count(&core.counters.reads_waited);
     let connection = lease.connection_mut();
-    let joined = core.required_waits.join(connection.server, required).await;
+    let joined = core.waits.required_waits.join(connection.server, required).await;
     let came = match joined {
         Some(came) => came,
         None => ask_for_required(core, connection, required).await,
@@ -36,7 +36,7 @@ pub(crate) async fn await_required(
 /// Has a replica wait until it has this; false when it has not come in time.
 async fn ask_for_required(core: &Core, connection: &mut Connection, required: &Position) -> bool {
     let server = connection.server;
-    let question = core.required_waits.ask(server, required.clone());
+    let question = core.waits.required_waits.ask(server, required.clone());
     let wait_ms = core.settings().consistency.wait_ms;
     let wait = wait_for(connection.engine(), &required.to_string(), wait_ms);
     let ask = format!("SELECT {wait}");

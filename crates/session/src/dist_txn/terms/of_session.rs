@@ -3,6 +3,7 @@
 use crate::authentication::login::SessionUser;
 use crate::consistency::promises::Promises;
 use crate::dist_txn::terms::DistTxnTerms;
+use crate::execution::rules;
 use crate::per_core::Core;
 
 /// The terms of this session: what it has chosen itself, its user's, or the farm's.
@@ -10,7 +11,7 @@ pub(crate) fn dist_txn_terms(core: &Core, user: &SessionUser, promises: &Promise
     let mut terms = core.settings().dist_txns;
     let name = user.name();
     let own = promises.atomic;
-    let own = own.or_else(|| core.atomic_of(name, user.peer.ip()));
+    let own = own.or_else(|| rules::atomic_of(core, name, user.peer.ip()));
     terms.atomic = own.unwrap_or(terms.atomic);
     terms
 }

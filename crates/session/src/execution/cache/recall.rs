@@ -1,94 +1,86 @@
 //! Answering from the cache, and keeping what may be answered from it.
 
-use std::rc::Rc;
-
 use farm::ServerId;
 use mysql_wire::relay::{Expect, Outcome};
 use routing::Level;
 use sqltext::Class;
 
-use crate::authentication::login::SessionUser;
-use crate::client::Client;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::execution::cache::{ENTRY_BYTES, Entry, Key, REPLY_BYTES_MAX};
+use crate::execution::cache::{ENTRY_BYTES, Entry, Key, REPLY_BYTES_MAX, cache_key};
 use crate::execution::exec::{Job, Shape};
 use crate::execution::point::vouch;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::Core;
 use crate::session::Session;
-use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// Before such a command is run: answers it from the cache, or has its reply recorded. True when
-    /// it was answered.
-    pub(crate) async fn answer_from_cache(&mut self, shape: &Shape) -> Result<bool, End> {
-        let ttl_s = cache_ttl_s(&self.connections, &self.promises, shape);
-        let (ttl_us, now_us) = (u64::from(ttl_s) * 1_000_000, self.core.now_us());
-        let found = self.core.cache.get(
-            &cache_key(&self.core, &self.user, &self.client, &self.variables),
-            ttl_us,
-            now_us,
-        );
-        let Some((reply, outcome)) = found else {
-            count(&self.core.counters.cache_misses);
-            self.run.recording = Some(Vec::new());
-            return Ok(false);
-        };
-        self.answer_kept(shape, &reply, &outcome).await?;
-        Ok(true)
-    }
+/// Before such a command is run: answers it from the cache, or has its reply recorded. True when
+/// it was answered.
+pub(crate) async fn answer_from_cache(session: &mut Session, shape: &Shape) -> Result<bool, End> {
+    let ttl_s = cache_ttl_s(&session.connections, &session.promises, shape);
+    let (ttl_us, now_us) = (u64::from(ttl_s) * 1_000_000, session.core.now_us());
+    let found = session.core.statements.cache.get(
+        &cache_key(&session.core, &session.user, &session.client, &session.variables),
+        ttl_us,
+        now_us,
+    );
+    let Some((reply, outcome)) = found else {
+        count(&session.core.counters.cache_misses);
+        session.run.recording = Some(Vec::new());
+        return Ok(false);
+    };
+    answer_kept(session, shape, &reply, &outcome).await?;
+    Ok(true)
+}
 
-    /// Answers with a reply that was kept.
-    pub(crate) async fn answer_kept(
-        &mut self,
-        shape: &Shape,
-        reply: &[u8],
-        outcome: &Outcome,
-    ) -> Result<(), End> {
-        count(&self.core.counters.cache_hits);
-        self.run.number += 1;
-        self.connections.current.last_connection = 0;
-        self.variables.diagnostics.note(shape, outcome, self.variables.mode.dialect);
-        let bytes = reply.len();
-        let (sent, _) = self.client.send(reply.to_vec(), 0..bytes).await;
-        sent.map_err(|_| End::Gone)
-    }
+/// Answers with a reply that was kept.
+pub(crate) async fn answer_kept(
+    session: &mut Session,
+    shape: &Shape,
+    reply: &[u8],
+    outcome: &Outcome,
+) -> Result<(), End> {
+    count(&session.core.counters.cache_hits);
+    session.run.number += 1;
+    session.connections.current.last_connection = 0;
+    session.variables.diagnostics.note(shape, outcome, session.variables.mode.dialect);
+    let bytes = reply.len();
+    let (sent, _) = session.client.send(reply.to_vec(), 0..bytes).await;
+    sent.map_err(|_| End::Gone)
+}
 
-    /// After a complete reply: keeps it if it may be.
-    pub(crate) fn keep_reply(&mut self, outcome: &Outcome, server: ServerId) {
-        let point = self.run.point.take();
-        let Some(reply) = self.run.recording.take() else {
-            return;
-        };
-        let bytes_max = self.core.settings().cache_bytes_max / self.core.shared.counters.len();
-        if outcome.error.is_some() || outcome.warnings > 0 || !outcome.has_rows {
-            return;
-        }
-        if let Some(point) = point {
-            let entry = entry_of(point.kept_as(), &reply, outcome, 0);
-            return vouch::keep_point(&self.core, &self.client, *point, server, &reply, entry);
-        }
-        let snapshot = self.core.shared.published.load();
-        let Some(server) = snapshot.server(server) else {
-            return;
-        };
-        // What the primary answered is of the moment when it was asked.
-        let complete_us = match server.serves_writes() {
-            true => self.promises.began_us,
-            false => server.fresh.complete_us(),
-        };
-        if complete_us == 0 {
-            return;
-        }
-        let key = cache_key(&self.core, &self.user, &self.client, &self.variables);
-        let entry = entry_of(&key, &reply, outcome, complete_us);
-        self.core.cache.put(key, entry, bytes_max);
+/// After a complete reply: keeps it if it may be.
+pub(crate) fn keep_reply(session: &mut Session, outcome: &Outcome, server: ServerId) {
+    let point = session.run.point.take();
+    let Some(reply) = session.run.recording.take() else {
+        return;
+    };
+    let bytes_max = session.core.settings().cache_bytes_max / session.core.shared.counters.len();
+    if outcome.error.is_some() || outcome.warnings > 0 || !outcome.has_rows {
+        return;
     }
+    if let Some(point) = point {
+        let entry = entry_of(point.kept_as(), &reply, outcome, 0);
+        return vouch::keep_point(&session.core, &session.client, *point, server, &reply, entry);
+    }
+    let snapshot = session.core.shared.published.load();
+    let Some(server) = snapshot.server(server) else {
+        return;
+    };
+    // What the primary answered is of the moment when it was asked.
+    let complete_us = match server.serves_writes() {
+        true => session.promises.began_us,
+        false => server.fresh.complete_us(),
+    };
+    if complete_us == 0 {
+        return;
+    }
+    let key = cache_key(&session.core, &session.user, &session.client, &session.variables);
+    let entry = entry_of(&key, &reply, outcome, complete_us);
+    session.core.statements.cache.put(key, entry, bytes_max);
 }
 
 impl StatementRun {
@@ -116,31 +108,6 @@ fn cache_ttl_s(connections: &GroupConnections, promises: &Promises, shape: &Shap
         asked
     } else {
         0
-    }
-}
-
-pub(crate) fn cache_key(
-    core: &Core,
-    user: &SessionUser,
-    client: &Client,
-    variables: &SessionVariables,
-) -> Key {
-    cache_key_of(core, user, client, variables, &client.request.payload()[1..])
-}
-
-pub(crate) fn cache_key_of(
-    core: &Core,
-    user: &SessionUser,
-    client: &Client,
-    variables: &SessionVariables,
-    text: &[u8],
-) -> Key {
-    let pools = &core.pools;
-    Key {
-        text: text.into(),
-        profile: pools.key(ServerId(0), true, &user.identity.pass),
-        state: Rc::clone(&variables.state),
-        capabilities: client.capabilities.bits(),
     }
 }
 

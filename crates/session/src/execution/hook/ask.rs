@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::hook::{Asked, Verdict, exchange, read_verdict};
-use crate::per_core::Handle;
+use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::variables::user_variables;
 
@@ -34,7 +34,7 @@ impl StatementContext<'_> {
             database: self.variables.state.database().map(Into::into),
             in_transaction: self.variables.status.contains(Status::IN_TRANS),
         };
-        let decisions = &self.core.decisions;
+        let decisions = &self.core.statements.decisions;
         if hook.cache_ms > 0
             && let Some(verdict) = decisions.find(rules, &asked, hook)
         {

@@ -17,7 +17,7 @@ use crate::connections::target::target;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::mirror::{COPY_MAX, Copy, RUNNING_MAX, WAITING_MAX, What};
-use crate::execution::relayed::make_room;
+use crate::execution::pipe::make_room;
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::session::context::StatementContext;
@@ -36,80 +36,81 @@ impl StatementContext<'_> {
             count(&self.core.counters.mirrors_skipped);
             return;
         };
-        self.core.send_copy(Copy {
-            to: to.clone(),
-            pass: self.user.identity.pass.clone(),
-            state: self.variables.state.clone(),
-            what,
-        });
+        send_copy(
+            &self.core,
+            Copy {
+                to: to.clone(),
+                pass: self.user.identity.pass.clone(),
+                state: self.variables.state.clone(),
+                what,
+            },
+        );
     }
 }
 
-impl Core {
-    fn send_copy(self: &Rc<Self>, copy: Copy) {
-        let mirrors = &self.mirrors;
-        if mirrors.waiting.borrow().len() >= WAITING_MAX {
-            count(&self.counters.mirrors_dropped);
-            return;
-        }
-        mirrors.waiting.borrow_mut().push_back(copy);
-        if mirrors.running.get() < RUNNING_MAX {
-            mirrors.running.set(mirrors.running.get() + 1);
-            let core = self.clone();
-            reactor::spawn(async move { core.send_copies().await }).detach();
-        }
+fn send_copy(core: &Rc<Core>, copy: Copy) {
+    let mirrors = &core.statements.mirrors;
+    if mirrors.waiting.borrow().len() >= WAITING_MAX {
+        count(&core.counters.mirrors_dropped);
+        return;
     }
-
-    /// Sends copies for as long as some wait.
-    async fn send_copies(self: Rc<Self>) {
-        loop {
-            let next = self.mirrors.waiting.borrow_mut().pop_front();
-            let Some(copy) = next.filter(|_| !self.is_draining()) else {
-                break;
-            };
-            let sent = reactor::timeout(COPY_MAX, self.run_copy(copy)).await;
-            match sent {
-                Some(Some(())) => count(&self.counters.statements_mirrored),
-                _ => count(&self.counters.mirrors_failed),
-            }
-        }
-        self.mirrors.running.set(self.mirrors.running.get() - 1);
+    mirrors.waiting.borrow_mut().push_back(copy);
+    if mirrors.running.get() < RUNNING_MAX {
+        mirrors.running.set(mirrors.running.get() + 1);
+        let core = core.clone();
+        reactor::spawn(async move { send_copies(core).await }).detach();
     }
+}
 
-    /// Runs one copy; `None` when the server is not there or refused it.
-    async fn run_copy(&self, copy: Copy) -> Option<()> {
-        let target = self.mirror_target(&copy.to)?;
-        let key = self.pools.key(target.server, target.read_only, &copy.pass);
-        let taken = self.pools.take(&target, key, &copy.state, 0).await;
-        let mut lease = taken.ok()?;
-        let connection = lease.connection_mut();
-        let accepted = match copy.what {
-            What::Text(text) => run(connection, query(connection, &text)).await?,
-            What::Execute(key, mut payload) => {
-                let id = connection.prepare(&key, "").await.ok()?;
-                payload[1..5].copy_from_slice(&id.to_le_bytes());
-                let mut command = Vec::with_capacity(payload.len() + 4);
-                packet::write(&mut command, &mut 0, &payload);
-                run(connection, command).await?
-            }
+/// Sends copies for as long as some wait.
+async fn send_copies(core: Rc<Core>) {
+    loop {
+        let next = core.statements.mirrors.waiting.borrow_mut().pop_front();
+        let Some(copy) = next.filter(|_| !core.is_draining()) else {
+            break;
         };
-        connection.renew().await.ok()?;
-        lease.release();
-        accepted.then_some(())
+        let sent = reactor::timeout(COPY_MAX, run_copy(&core, copy)).await;
+        match sent {
+            Some(Some(())) => count(&core.counters.statements_mirrored),
+            _ => count(&core.counters.mirrors_failed),
+        }
     }
+    core.statements.mirrors.running.set(core.statements.mirrors.running.get() - 1);
+}
 
-    /// The server of this name, or the primary of the group of this name.
-    fn mirror_target(&self, name: &ServerName) -> Option<Target> {
-        let snapshot = self.snapshot();
-        let mut servers = snapshot.groups.iter().flat_map(|group| &group.servers);
-        let group = snapshot.group(name.as_str());
-        let server = match group.and_then(|group| group.primary()) {
-            Some(primary) => primary,
-            None => servers.find(|server| name.is(server))?,
-        };
-        let alive = server.health.alive;
-        target(&snapshot, server.id, !server.serves_writes()).filter(|_| alive)
-    }
+/// Runs one copy; `None` when the server is not there or refused it.
+async fn run_copy(core: &Core, copy: Copy) -> Option<()> {
+    let target = mirror_target(core, &copy.to)?;
+    let key = core.pools.key(target.server, target.read_only, &copy.pass);
+    let taken = core.pools.take(&target, key, &copy.state, 0).await;
+    let mut lease = taken.ok()?;
+    let connection = lease.connection_mut();
+    let accepted = match copy.what {
+        What::Text(text) => run(connection, query(connection, &text)).await?,
+        What::Execute(key, mut payload) => {
+            let id = connection.prepare(&key, "").await.ok()?;
+            payload[1..5].copy_from_slice(&id.to_le_bytes());
+            let mut command = Vec::with_capacity(payload.len() + 4);
+            packet::write(&mut command, &mut 0, &payload);
+            run(connection, command).await?
+        }
+    };
+    connection.renew().await.ok()?;
+    lease.release();
+    accepted.then_some(())
+}
+
+/// The server of this name, or the primary of the group of this name.
+fn mirror_target(core: &Core, name: &ServerName) -> Option<Target> {
+    let snapshot = core.snapshot();
+    let mut servers = snapshot.groups.iter().flat_map(|group| &group.servers);
+    let group = snapshot.group(name.as_str());
+    let server = match group.and_then(|group| group.primary()) {
+        Some(primary) => primary,
+        None => servers.find(|server| name.is(server))?,
+    };
+    let alive = server.health.alive;
+    target(&snapshot, server.id, !server.serves_writes()).filter(|_| alive)
 }
 
 /// COM_QUERY of a text, as the connection's server takes it.

@@ -16,62 +16,69 @@ use crate::consistency::client_level;
 use crate::consistency::defaults::bound_us;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::execution::cache::recall;
-use crate::execution::cache::{Entry, Key};
-use crate::execution::exec::{Job, Shape};
+use crate::execution::cache;
+use crate::execution::cache::{Entry, Key, recall};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::point::{Asked, BOUND_US, Point, Vouched, bound_value, written_key};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
-use crate::query;
 use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// Before a text or an EXECUTE is run: answers it if it can be, or has its reply kept. True when it
-    /// was answered.
-    pub(crate) async fn answer_by_row(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        self.run.point = None;
-        client_level::heed_client(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            &self.promises,
-            shape,
-        );
-        let snapshot = self.core.shared.published.load_full();
-        let Some(group) = self.connections.group(&snapshot) else {
-            return Ok(false);
-        };
-        let Some(asked) = point_of(&self.context(), &self.run, shape, job, group) else {
-            return Ok(false);
-        };
-        if may_recall(&self.core, &self.connections, &self.promises, shape, group, &asked.space)
-            && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
-        {
-            if let Some(primary) = group.primary() {
-                let (server, ended_us) = (primary.id, self.core.now_us());
-                self.connections.current.seen.last_read = Some(LastRead { server, ended_us });
-                self.promises.recalled_us = ended_us;
-            }
-            self.answer_kept(shape, &reply, &outcome).await?;
-            return Ok(true);
+/// Before a text or an EXECUTE is run: answers it if it can be, or has its reply kept. True when it
+/// was answered.
+pub(crate) async fn answer_by_row(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    session.run.point = None;
+    client_level::heed_client(
+        &session.core,
+        &mut session.connections,
+        &mut session.transaction,
+        &session.promises,
+        shape,
+    );
+    let snapshot = session.core.shared.published.load_full();
+    let Some(group) = session.connections.group(&snapshot) else {
+        return Ok(false);
+    };
+    let Some(asked) = point_of(&session.context(), &session.run, shape, job, group) else {
+        return Ok(false);
+    };
+    if may_recall(
+        &session.core,
+        &session.connections,
+        &session.promises,
+        shape,
+        group,
+        &asked.space,
+    ) && let Some((reply, outcome)) = session.core.statements.cache.vouched(&asked.kept_as)
+    {
+        if let Some(primary) = group.primary() {
+            let (server, ended_us) = (primary.id, session.core.now_us());
+            session.connections.current.seen.last_read = Some(LastRead { server, ended_us });
+            session.promises.recalled_us = ended_us;
         }
-        count(&self.core.counters.cache_misses);
-        if let Some(lease) = asked.space.begin() {
-            self.run.recording = Some(Vec::new());
-            self.run.point = Some(Box::new(Point {
-                space: asked.space,
-                key: asked.key,
-                form: asked.form,
-                lease,
-                kept_as: asked.kept_as,
-                binary: matches!(job, Job::Execute(_)),
-            }));
-        }
-        Ok(false)
+        recall::answer_kept(session, shape, &reply, &outcome).await?;
+        return Ok(true);
     }
+    count(&session.core.counters.cache_misses);
+    if let Some(lease) = asked.space.begin() {
+        session.run.recording = Some(Vec::new());
+        session.run.point = Some(Box::new(Point {
+            space: asked.space,
+            key: asked.key,
+            form: asked.form,
+            lease,
+            kept_as: asked.kept_as,
+            binary: matches!(job, Job::Execute(_)),
+        }));
+    }
+    Ok(false)
 }
 
 /// The space and the key of a point SELECT.
@@ -127,7 +134,7 @@ fn point_of(
         (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
         (_, key) => (
             written_key(key, form)?,
-            recall::cache_key(context.core, context.user, context.client, context.variables),
+            cache::cache_key(context.core, context.user, context.client, context.variables),
         ),
     };
     Some(Asked {
@@ -155,7 +162,7 @@ fn bound_key(
     if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
         return None;
     }
-    let execute = Execute::decode(body, 1, query::has_attributes(client)).ok()?;
+    let execute = Execute::decode(body, 1, text_shape::has_attributes(client)).ok()?;
     let typed = Execute {
         types: match execute.new_params_bound {
             true => execute.types,
@@ -178,7 +185,7 @@ fn bound_key(
     name.extend_from_slice(typed.values);
     name.push(0);
     name.extend_from_slice(statement.key.text.bytes());
-    Some((key, recall::cache_key_of(core, user, client, variables, &name)))
+    Some((key, cache::cache_key_of(core, user, client, variables, &name)))
 }
 
 /// The session may be answered with what has been read of the group's binlog.
@@ -240,5 +247,5 @@ pub(crate) fn keep_point(
     };
     let bytes_max = core.settings().cache_bytes_max / core.shared.counters.len();
     entry.vouched = Some(vouched);
-    core.cache.put_vouched(point.kept_as, entry, bytes_max);
+    core.statements.cache.put_vouched(point.kept_as, entry, bytes_max);
 }

@@ -6,27 +6,25 @@ use futures_channel::oneshot;
 use crate::introspection::peers::Elsewhere;
 use crate::per_core::Core;
 
-impl Core {
-    /// What the other routers say of their sessions.
-    pub(crate) async fn sessions_elsewhere(&self) -> Vec<Elsewhere> {
-        let peers = &self.shared.peers;
-        if peers.is_alone() {
-            return Vec::new();
-        }
-        let (tell, told) = oneshot::channel();
-        peers.sessions(Box::new(move |sessions| drop(tell.send(sessions))));
-        // Dropped untold when the router ends.
-        told.await.unwrap_or_default()
+/// What the other routers say of their sessions.
+pub(crate) async fn sessions_elsewhere(core: &Core) -> Vec<Elsewhere> {
+    let peers = &core.shared.peers;
+    if peers.is_alone() {
+        return Vec::new();
     }
+    let (tell, told) = oneshot::channel();
+    peers.sessions(Box::new(move |sessions| drop(tell.send(sessions))));
+    // Dropped untold when the router ends.
+    told.await.unwrap_or_default()
+}
 
-    /// Passes a KILL on to the other routers.
-    pub(crate) async fn kill_elsewhere(&self, kill: Kill) -> Result<Killed, String> {
-        let peers = &self.shared.peers;
-        if peers.is_alone() {
-            return Ok(Killed::Sessions(0));
-        }
-        let (tell, told) = oneshot::channel();
-        peers.kill(kill, Box::new(move |killed| drop(tell.send(killed))));
-        told.await.unwrap_or(Ok(Killed::Sessions(0)))
+/// Passes a KILL on to the other routers.
+pub(crate) async fn kill_elsewhere(core: &Core, kill: Kill) -> Result<Killed, String> {
+    let peers = &core.shared.peers;
+    if peers.is_alone() {
+        return Ok(Killed::Sessions(0));
     }
+    let (tell, told) = oneshot::channel();
+    peers.kill(kill, Box::new(move |killed| drop(tell.send(killed))));
+    told.await.unwrap_or(Ok(Killed::Sessions(0)))
 }

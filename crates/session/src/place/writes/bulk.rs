@@ -11,7 +11,8 @@ use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
-use crate::place::bound;
+use crate::place::writes::many;
+use crate::prepared::bound;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
@@ -52,61 +53,59 @@ impl Bulk {
     }
 }
 
-impl Session {
-    /// Runs the client's bulk execution to its OK.
-    pub(in crate::place) async fn run_bulk(&mut self, id: u32) -> Result<(), End> {
-        let bulk = match read_bulk(&self.client.request, &self.variables, &self.prepared, id) {
-            Ok(bulk) => bulk,
-            Err(why) => return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
-        };
-        self.in_steps(Work::Bulk(&bulk)).await
-    }
+/// Runs the client's bulk execution to its OK.
+pub(in crate::place) async fn run_bulk(session: &mut Session, id: u32) -> Result<(), End> {
+    let bulk = match read_bulk(&session.client.request, &session.variables, &session.prepared, id) {
+        Ok(bulk) => bulk,
+        Err(why) => return session.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
+    };
+    many::in_steps(session, Work::Bulk(&bulk)).await
+}
 
-    pub(in crate::place) async fn write_bulk(
-        &mut self,
-        bulk: &Bulk,
-        tally: &mut Tally,
-    ) -> Step<String> {
-        let insert = sqltext::insert(&bulk.text, &self.variables.mode);
-        let row = insert.as_ref().and_then(|insert| match &insert.source {
-            Source::Rows { rows, .. } if !insert.returns => match &rows[..] {
-                [row] => Some((row.whole.start as usize, row.whole.end as usize)),
-                _ => None,
-            },
+pub(in crate::place) async fn write_bulk(
+    session: &mut Session,
+    bulk: &Bulk,
+    tally: &mut Tally,
+) -> Step<String> {
+    let insert = sqltext::insert(&bulk.text, &session.variables.mode);
+    let row = insert.as_ref().and_then(|insert| match &insert.source {
+        Source::Rows { rows, .. } if !insert.returns => match &rows[..] {
+            [row] => Some((row.whole.start as usize, row.whole.end as usize)),
             _ => None,
-        });
-        let end = bulk.text.len() - usize::from(bulk.text.ends_with(b";"));
-        let Some(row) = row.filter(|row| bulk.is_within(*row)) else {
-            for row in bulk.rows() {
-                let mut text = Vec::new();
-                bulk.written((0, end), row, &mut text);
-                tally.records += 1;
-                self.write_inner(&text, tally).await?;
-            }
-            return Ok(match (insert.is_some(), tally.info.is_empty()) {
-                (true, _) => tally.insert_info(),
-                (false, true) => String::new(),
-                (false, false) => tally.update_info(),
-            });
-        };
-        let mut rows = bulk.rows().peekable();
-        while rows.peek().is_some() {
-            let mut text = bulk.text[..row.0].to_vec();
-            let mut count = 0;
-            while count < BATCH_ROWS && text.len() < BATCH_BYTES {
-                let Some(next) = rows.next() else { break };
-                if count > 0 {
-                    text.extend_from_slice(b", ");
-                }
-                bulk.written(row, next, &mut text);
-                count += 1;
-            }
-            text.extend_from_slice(&bulk.text[row.1..end]);
-            tally.records += count as u64;
-            self.write_inner(&text, tally).await?;
+        },
+        _ => None,
+    });
+    let end = bulk.text.len() - usize::from(bulk.text.ends_with(b";"));
+    let Some(row) = row.filter(|row| bulk.is_within(*row)) else {
+        for row in bulk.rows() {
+            let mut text = Vec::new();
+            bulk.written((0, end), row, &mut text);
+            tally.records += 1;
+            many::write_inner(session, &text, tally).await?;
         }
-        Ok(tally.insert_info())
+        return Ok(match (insert.is_some(), tally.info.is_empty()) {
+            (true, _) => tally.insert_info(),
+            (false, true) => String::new(),
+            (false, false) => tally.update_info(),
+        });
+    };
+    let mut rows = bulk.rows().peekable();
+    while rows.peek().is_some() {
+        let mut text = bulk.text[..row.0].to_vec();
+        let mut count = 0;
+        while count < BATCH_ROWS && text.len() < BATCH_BYTES {
+            let Some(next) = rows.next() else { break };
+            if count > 0 {
+                text.extend_from_slice(b", ");
+            }
+            bulk.written(row, next, &mut text);
+            count += 1;
+        }
+        text.extend_from_slice(&bulk.text[row.1..end]);
+        tally.records += count as u64;
+        many::write_inner(session, &text, tally).await?;
     }
+    Ok(tally.insert_info())
 }
 
 fn read_bulk(

@@ -8,7 +8,9 @@ use sqltext::{Insert, Source, Span, edited};
 
 use super::many::{BATCH_ROWS, Step, Stop, Tally};
 use crate::client::heard::{Heard, Sheet};
-use crate::place::run;
+use crate::place::own::with_own_values;
+use crate::place::writes::many;
+use crate::place::{inner, run};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
@@ -21,171 +23,168 @@ type Row = Vec<Option<Vec<u8>>>;
 /// Values, and the rows that get them.
 type Alike<'s> = (Vec<Option<&'s [u8]>>, Vec<&'s Row>);
 
-impl Session {
-    /// UPDATE and DELETE whose rows depend on others. True for a DELETE.
-    pub(in crate::place) async fn change_by_rows(
-        &mut self,
-        text: &[u8],
-        tally: &mut Tally,
-    ) -> Step<bool> {
-        let text = self.known(text.to_vec()).await?;
-        let shares = self.variables.shares();
-        let plan = run::planned(&self.core, &self.handle, &self.variables, &text, |text, asked| {
+/// UPDATE and DELETE whose rows depend on others. True for a DELETE.
+pub(in crate::place) async fn change_by_rows(
+    session: &mut Session,
+    text: &[u8],
+    tally: &mut Tally,
+) -> Step<bool> {
+    let text = known(session, text.to_vec()).await?;
+    let shares = session.variables.shares();
+    let plan =
+        run::planned(&session.core, &session.handle, &session.variables, &text, |text, asked| {
             planner::by_keys(text, asked, shares)
         })
         .map_err(|(error, detail)| Stop::Told(error, detail))?;
-        let sheet = self.rows_of(plan.read, &plan.text).await?;
-        let values = plan.targets.iter().flat_map(|target| &target.set);
-        for (column, to) in values {
-            if let To::Value(at) = to
-                && sheet.is_short(*at)
-            {
-                let why = format!(
-                    "{column} is set to a FLOAT of another group, whose text has six digits: CAST it AS DOUBLE"
-                );
-                return Err(Stop::Told(farm::error::NOT_OVER_GROUPS, why));
-            }
+    let sheet = rows_of(session, plan.read, &plan.text).await?;
+    let values = plan.targets.iter().flat_map(|target| &target.set);
+    for (column, to) in values {
+        if let To::Value(at) = to
+            && sheet.is_short(*at)
+        {
+            let why = format!(
+                "{column} is set to a FLOAT of another group, whose text has six digits: CAST it AS DOUBLE"
+            );
+            return Err(Stop::Told(farm::error::NOT_OVER_GROUPS, why));
         }
-        for target in &plan.targets {
-            self.change_target(target, &sheet, tally).await?;
-        }
-        Ok(plan.delete)
     }
+    for target in &plan.targets {
+        change_target(session, target, &sheet, tally).await?;
+    }
+    Ok(plan.delete)
+}
 
-    /// With what only the session knows written out.
-    async fn known(&mut self, text: Vec<u8>) -> Step<Vec<u8>> {
-        self.with_own_values(text).await?.map_err(Stop::Server)
-    }
+/// With what only the session knows written out.
+async fn known(session: &mut Session, text: Vec<u8>) -> Step<Vec<u8>> {
+    with_own_values(session, text).await?.map_err(Stop::Server)
+}
 
-    async fn rows_of(&mut self, answer: Answer, text: &str) -> Step<Sheet> {
-        let text = format!("{text} FOR UPDATE");
-        match self.inner_as(text.as_bytes(), Some(answer)).await? {
-            Heard::Rows(sheet) => Ok(sheet),
-            Heard::Ok { .. } => Err(Stop::Refused("no rows came where some were expected")),
-            Heard::Refused(refusal) => Err(Stop::Server(refusal)),
-        }
+async fn rows_of(session: &mut Session, answer: Answer, text: &str) -> Step<Sheet> {
+    let text = format!("{text} FOR UPDATE");
+    match inner::inner_as(session, text.as_bytes(), Some(answer)).await? {
+        Heard::Rows(sheet) => Ok(sheet),
+        Heard::Ok { .. } => Err(Stop::Refused("no rows came where some were expected")),
+        Heard::Refused(refusal) => Err(Stop::Server(refusal)),
     }
+}
 
-    /// Changes the rows of one table, each of them once.
-    async fn change_target(
-        &mut self,
-        target: &Target,
-        sheet: &Sheet,
-        tally: &mut Tally,
-    ) -> Step<()> {
-        let mut seen: HashSet<Vec<&[u8]>> = HashSet::new();
-        let mut rows: Vec<&Row> = Vec::new();
-        for row in &sheet.rows {
-            let key = |part: &KeyPart| row.get(part.at)?.as_deref();
-            // NULLs stand for a row that an outer join does not find.
-            let keys: Option<Vec<&[u8]>> = target.keys.iter().map(key).collect();
-            if keys.is_some_and(|keys| seen.insert(keys)) {
-                rows.push(row);
-            }
+/// Changes the rows of one table, each of them once.
+async fn change_target(
+    session: &mut Session,
+    target: &Target,
+    sheet: &Sheet,
+    tally: &mut Tally,
+) -> Step<()> {
+    let mut seen: HashSet<Vec<&[u8]>> = HashSet::new();
+    let mut rows: Vec<&Row> = Vec::new();
+    for row in &sheet.rows {
+        let key = |part: &KeyPart| row.get(part.at)?.as_deref();
+        // NULLs stand for a row that an outer join does not find.
+        let keys: Option<Vec<&[u8]>> = target.keys.iter().map(key).collect();
+        if keys.is_some_and(|keys| seen.insert(keys)) {
+            rows.push(row);
         }
-        let values: Vec<usize> = target
-            .set
-            .iter()
-            .filter_map(|(_, to)| match to {
-                To::Value(at) => Some(*at),
-                To::Text(_) => None,
-            })
-            .collect();
-        // Rows of equal values together, in the order in which they were found.
-        let mut alike: Vec<Alike<'_>> = Vec::new();
-        let mut varied = false;
-        for row in &rows {
-            let own: Vec<Option<&[u8]>> = values.iter().map(|at| row[*at].as_deref()).collect();
-            match alike.iter().position(|(theirs, _)| *theirs == own) {
-                Some(at) => alike[at].1.push(row),
-                None if alike.len() == VALUES_MAX => {
-                    varied = true;
-                    break;
-                }
-                None => alike.push((own, vec![row])),
-            }
-        }
-        if varied {
-            for rows in rows.chunks(VARIED_ROWS) {
-                let text = self.variables.change_text(target, sheet, rows, true)?;
-                self.write_inner(&text, tally).await?;
-            }
-            return Ok(());
-        }
-        for (_, rows) in alike {
-            for rows in rows.chunks(BATCH_ROWS) {
-                let text = self.variables.change_text(target, sheet, rows, false)?;
-                self.write_inner(&text, tally).await?;
-            }
-        }
-        Ok(())
     }
+    let values: Vec<usize> = target
+        .set
+        .iter()
+        .filter_map(|(_, to)| match to {
+            To::Value(at) => Some(*at),
+            To::Text(_) => None,
+        })
+        .collect();
+    // Rows of equal values together, in the order in which they were found.
+    let mut alike: Vec<Alike<'_>> = Vec::new();
+    let mut varied = false;
+    for row in &rows {
+        let own: Vec<Option<&[u8]>> = values.iter().map(|at| row[*at].as_deref()).collect();
+        match alike.iter().position(|(theirs, _)| *theirs == own) {
+            Some(at) => alike[at].1.push(row),
+            None if alike.len() == VALUES_MAX => {
+                varied = true;
+                break;
+            }
+            None => alike.push((own, vec![row])),
+        }
+    }
+    if varied {
+        for rows in rows.chunks(VARIED_ROWS) {
+            let text = session.variables.change_text(target, sheet, rows, true)?;
+            many::write_inner(session, &text, tally).await?;
+        }
+        return Ok(());
+    }
+    for (_, rows) in alike {
+        for rows in rows.chunks(BATCH_ROWS) {
+            let text = session.variables.change_text(target, sheet, rows, false)?;
+            many::write_inner(session, &text, tally).await?;
+        }
+    }
+    Ok(())
+}
 
-    /// An INSERT of rows with queries among their values: they are answered first, and stay true until
-    /// the transaction ends.
-    pub(in crate::place) async fn insert_computed(
-        &mut self,
-        text: &[u8],
-        insert: &Insert,
-        tally: &mut Tally,
-    ) -> Step<()> {
-        let values: Vec<Span> = match &insert.source {
-            Source::Rows { values, .. } => values.clone(),
-            Source::Set(set) => set.iter().map(|(_, value)| *value).collect(),
-            Source::Query(_) => Vec::new(),
-        };
-        let has_query = |span: &Span| {
-            let all = sqltext::pieces(span.of(text), &self.variables.mode).unwrap_or_default();
-            all.iter().any(|piece| piece.is(span.of(text), "SELECT"))
-        };
-        let spans: Vec<Span> = values.into_iter().filter(has_query).collect();
-        if spans.is_empty() {
-            return Err(Stop::Refused("the INSERT is not understood"));
-        }
-        if insert.returns {
-            return Err(Stop::Refused(
-                "INSERT … RETURNING with queries among its values is not known over several groups: \
-                 ask for the values first",
-            ));
-        }
-        let mut query = b"SELECT ".to_vec();
-        for (number, span) in spans.iter().enumerate() {
-            let comma = if number == 0 { "" } else { ", " };
-            query.extend_from_slice(comma.as_bytes());
-            query.extend_from_slice(span.of(text));
-            query.extend_from_slice(format!(" AS `heddle {number}`").as_bytes());
-        }
-        let query = self.known(query).await?;
-        let changing = Changing {
-            targets: &[],
-            shares: self.variables.shares(),
-        };
-        let answer =
-            run::planned(&self.core, &self.handle, &self.variables, &query, |text, asked| {
-                let asked = planner::Asked {
-                    changing: Some(changing),
-                    ..*asked
-                };
-                planner::to_change(text, &asked)
-            });
-        let answer = answer.map_err(|(error, detail)| Stop::Told(error, detail))?;
-        let query = String::from_utf8_lossy(&query).into_owned();
-        let sheet = self.rows_of(answer, &query).await?;
-        let [row] = &sheet.rows[..] else {
-            return Err(Stop::Refused("the INSERT is not understood"));
-        };
-        let mut edits = Vec::with_capacity(spans.len());
-        for (number, span) in spans.iter().enumerate() {
-            let value = self.variables.written(&sheet, row, &[number])?;
-            let value = String::from_utf8(value).map_err(|_| {
-                Stop::Refused(
-                    "text in this character set cannot be written out: use SET NAMES utf8mb4",
-                )
-            })?;
-            edits.push(((span.start as usize, span.end as usize), value));
-        }
-        self.write_inner(&edited(text, edits), tally).await
+/// An INSERT of rows with queries among their values: they are answered first, and stay true until
+/// the transaction ends.
+pub(in crate::place) async fn insert_computed(
+    session: &mut Session,
+    text: &[u8],
+    insert: &Insert,
+    tally: &mut Tally,
+) -> Step<()> {
+    let values: Vec<Span> = match &insert.source {
+        Source::Rows { values, .. } => values.clone(),
+        Source::Set(set) => set.iter().map(|(_, value)| *value).collect(),
+        Source::Query(_) => Vec::new(),
+    };
+    let has_query = |span: &Span| {
+        let all = sqltext::pieces(span.of(text), &session.variables.mode).unwrap_or_default();
+        all.iter().any(|piece| piece.is(span.of(text), "SELECT"))
+    };
+    let spans: Vec<Span> = values.into_iter().filter(has_query).collect();
+    if spans.is_empty() {
+        return Err(Stop::Refused("the INSERT is not understood"));
     }
+    if insert.returns {
+        return Err(Stop::Refused(
+            "INSERT … RETURNING with queries among its values is not known over several groups: \
+             ask for the values first",
+        ));
+    }
+    let mut query = b"SELECT ".to_vec();
+    for (number, span) in spans.iter().enumerate() {
+        let comma = if number == 0 { "" } else { ", " };
+        query.extend_from_slice(comma.as_bytes());
+        query.extend_from_slice(span.of(text));
+        query.extend_from_slice(format!(" AS `heddle {number}`").as_bytes());
+    }
+    let query = known(session, query).await?;
+    let changing = Changing {
+        targets: &[],
+        shares: session.variables.shares(),
+    };
+    let answer =
+        run::planned(&session.core, &session.handle, &session.variables, &query, |text, asked| {
+            let asked = planner::Asked {
+                changing: Some(changing),
+                ..*asked
+            };
+            planner::to_change(text, &asked)
+        });
+    let answer = answer.map_err(|(error, detail)| Stop::Told(error, detail))?;
+    let query = String::from_utf8_lossy(&query).into_owned();
+    let sheet = rows_of(session, answer, &query).await?;
+    let [row] = &sheet.rows[..] else {
+        return Err(Stop::Refused("the INSERT is not understood"));
+    };
+    let mut edits = Vec::with_capacity(spans.len());
+    for (number, span) in spans.iter().enumerate() {
+        let value = session.variables.written(&sheet, row, &[number])?;
+        let value = String::from_utf8(value).map_err(|_| {
+            Stop::Refused("text in this character set cannot be written out: use SET NAMES utf8mb4")
+        })?;
+        edits.push(((span.start as usize, span.end as usize), value));
+    }
+    many::write_inner(session, &edited(text, edits), tally).await
 }
 
 impl SessionVariables {

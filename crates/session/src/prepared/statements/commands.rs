@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, ConnectionError, SessionState, Text};
+use backend::Text;
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
@@ -17,19 +17,17 @@ use crate::client::end::End;
 use crate::client::refuse::out_of_memory;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
-use crate::consistency::promises::Promises;
-use crate::consistency::write_tags::tagging;
-use crate::counters::count;
 use crate::execution::choice;
-use crate::execution::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape, text_shape};
 use crate::execution::rules;
 use crate::introspection::{listing, processlist};
-use crate::per_core::{Core, Handle};
+use crate::per_core::Core;
+use crate::per_core::handle::Handle;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::{
     PreparedStatements, Statement, function, named_statement, statement_key, unknown_statement,
 };
-use crate::query;
+use crate::query::by_rules;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{own_variables, shown};
@@ -95,7 +93,7 @@ impl Session {
         let key = statement_key(&self.variables, &self.prepared, text);
         self.prepared.preparing = Some((key.clone(), None));
         let state = self.variables.state.clone();
-        let done = self.run_command(preparing(&shape), Job::Prepare(id)).await;
+        let done = by_rules::run_command(self, preparing(&shape), Job::Prepare(id)).await;
         self.run.ruled = None;
         done?;
         if let Some((_, Some(reply))) = self.prepared.preparing.take() {
@@ -113,7 +111,7 @@ impl Session {
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
         let id = named_statement(&self.client.request, &self.prepared);
-        let named = query::has_attributes(&self.client);
+        let named = text_shape::has_attributes(&self.client);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
                 .await;
@@ -152,7 +150,7 @@ impl Session {
         }
         let (request, own, prepared) = (&self.client.request, &self.variables, &self.prepared);
         if let Some(full) = processlist::asks_processlist(request, own, prepared, &shape, job) {
-            return Box::pin(self.show_processlist(full, job)).await;
+            return Box::pin(processlist::show_processlist(self, full, job)).await;
         }
         if shape.verb == Verb::Show
             && self.prepared.statements.get(&id).is_none_or(|it| it.params == 0)
@@ -165,7 +163,7 @@ impl Session {
         {
             return done;
         }
-        self.run_command(shape, job).await
+        by_rules::run_command(self, shape, job).await
     }
 
     /// COM_STMT_BULK_EXECUTE: like an EXECUTE, of many rows.
@@ -200,7 +198,7 @@ impl Session {
             statement.types_hash = prepared_packets::hash(&statement.types);
         }
         let shape = statement.shape;
-        self.run_command(shape, Job::Execute(id)).await
+        by_rules::run_command(self, shape, Job::Execute(id)).await
     }
 }
 
@@ -269,49 +267,6 @@ fn identified(
     }
 }
 
-/// Makes sure that the connection knows the statement.
-pub(crate) async fn ready_statement(
-    core: &Core,
-    promises: &Promises,
-    prepared: &PreparedStatements,
-    connection: &mut Connection,
-    id: u32,
-) -> Result<(), ConnectionError> {
-    let Some(statement) = prepared.statements.get(&id) else {
-        return Ok(());
-    };
-    if connection.known(&statement.key).is_some() {
-        return Ok(());
-    }
-    count(&core.counters.prepares_repeated);
-    let tag = tagging::tag_for(core, promises, connection, &statement.shape);
-    Box::pin(prepare_elsewhere(connection, statement, &tag)).await
-}
-
-/// After a server refused to prepare one statement more: makes room on this connection, or else
-/// by closing idle ones. After it did not know a statement: forgets it, so that it is prepared
-/// anew.
-pub(crate) async fn make_room_for_statement(
-    core: &Core,
-    prepared: &PreparedStatements,
-    connection: &mut Connection,
-    job: Job,
-) {
-    // A connection that breaks here is found out by its next use.
-    match job {
-        Job::Execute(id) => {
-            if let Some(statement) = prepared.statements.get(&id) {
-                let _ = connection.forget(&statement.key).await;
-            }
-        }
-        _ => {
-            if !matches!(connection.close_free_statements().await, Ok(true)) {
-                core.pools.close_idle_of(connection.server);
-            }
-        }
-    }
-}
-
 /// What the PREPARE of a text does: nothing yet. It pins nothing and writes nothing.
 fn preparing(shape: &Shape) -> Shape {
     let class = match shape.class {
@@ -326,25 +281,4 @@ fn preparing(shape: &Shape) -> Shape {
         writes: false,
         ..*shape
     }
-}
-
-/// Prepares a statement on a connection that does not know it, under the state of its PREPARE.
-async fn prepare_elsewhere(
-    connection: &mut Connection,
-    statement: &Statement,
-    tag: &str,
-) -> Result<(), ConnectionError> {
-    let now = connection.state().clone();
-    let then = Rc::new(now.parsing_as(&statement.state));
-    if SessionState::same(&now, &then) || !now.can_become(&then) {
-        return connection.prepare(&statement.key, tag).await.map(drop);
-    }
-    connection.become_state(&then).await?;
-    let prepared = connection.prepare(&statement.key, tag).await;
-    if connection.become_state(&now).await.is_err() {
-        let (operation, source) =
-            ("returning to the session's state", std::io::Error::other("refused"));
-        return Err(ConnectionError::Broken { operation, source });
-    }
-    prepared.map(drop)
 }

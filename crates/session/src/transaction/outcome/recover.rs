@@ -10,196 +10,179 @@ use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use sqltext::Verb;
 
-use crate::client::Client;
-use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn};
 use crate::consistency::promises::Promises;
 use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
 use crate::per_core::Core;
-use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
+use crate::transaction::loss::end_transaction;
 use crate::transaction::outcome::{Known, LOOK_MS, LostOn, Recovered, answer_of};
-use crate::transaction::state::Transaction;
 use crate::transaction::{loss, replay};
-use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
-impl Session {
-    /// Tries to make good what was lost with a connection.
-    pub(crate) async fn recover(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-    ) -> Result<Recovered, End> {
-        let torn = loss.forwarded && (loss.sent.is_none() || loss.file);
-        if torn || self.handle.killed.get() {
-            return Ok(Recovered::No);
-        }
-        if self.connections.current.replay.is_some()
-            || self.variables.status.contains(Status::IN_TRANS)
-        {
-            return Box::pin(self.recover_transaction(run, tried, loss)).await;
-        }
-        let alone = run.alone && run.pins.is_empty() && run.pipeline.commands.is_empty();
-        let own = self.variables.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
-        if !alone || !own || !run.shape.writes || loss.forwarded {
-            return Ok(Recovered::No);
-        }
-        if !run.shape.tagged || !self.promises.tags_on {
-            let why = "statements of this kind carry no write tag into the binary log";
-            return self.tell_unknown(run, tried, loss, why).await;
-        }
-        self.recover_write(run, tried, loss).await
+/// Tries to make good what was lost with a connection.
+pub(crate) async fn recover(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+) -> Result<Recovered, End> {
+    let torn = loss.forwarded && (loss.sent.is_none() || loss.file);
+    if torn || session.handle.killed.get() {
+        return Ok(Recovered::No);
     }
-
-    /// The same for a statement that commits itself.
-    async fn recover_write(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-    ) -> Result<Recovered, End> {
-        let (gtid, rows) =
-            match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
-                Known::Committed(gtid, rows) => (gtid, rows),
-                Known::Lost => return self.once_more(run).await,
-                Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
-            };
-        let text = String::from_utf8_lossy(user_variables::text(
-            &self.client.request,
-            &self.prepared,
-            run.job,
-        ))
-        .to_ascii_lowercase();
-        let Some(rows) = rows.filter(|_| !text.contains("returning")) else {
-            let why = "the write has happened, but the log does not tell what it returned";
-            return self.tell_unknown(run, tried, loss, why).await;
-        };
-        let (affected, insert_id) = answer_of(run.shape.verb, &text, &rows);
-        let info = match run.shape.verb {
-            Verb::Update => format!("Rows matched: {affected}  Changed: {affected}  Warnings: 0"),
-            _ => String::new(),
-        };
-        keeping::note_committed(
-            &self.core,
-            &mut self.connections,
-            &self.transaction,
-            &mut self.promises,
-            &gtid,
-        );
-        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
-        let outcome = Outcome {
-            status: Some(self.variables.status),
-            affected_rows: affected,
-            last_insert_id: insert_id,
-            ..Outcome::default()
-        };
-        self.run.number += 1;
-        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
-        if insert_id != 0 {
-            self.variables.insert_id.before = self.variables.insert_id.value;
-            self.variables.insert_id.value = insert_id;
-            self.variables.insert_id.version += 1;
-        }
-        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
-        (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
-        ok.info = info.as_bytes();
-        self.client.sequence = 1;
-        self.client.answer_ok(&ok).await?;
-        Ok(Recovered::Answered)
+    if session.connections.current.replay.is_some()
+        || session.variables.status.contains(Status::IN_TRANS)
+    {
+        return Box::pin(replay::recover_transaction(session, run, tried, loss)).await;
     }
-
-    /// What became of what ends a transaction; the same, and `None` where it is to be done again.
-    /// `sure`: the log tells of it for certain; `plain`: it is a COMMIT and nothing else.
-    pub(crate) async fn recover_commit(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-        (sure, plain): (bool, bool),
-    ) -> Result<Option<Recovered>, End> {
-        match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
-            Known::Committed(gtid, _) if plain && run.pipeline.commands.is_empty() => {
-                keeping::note_committed(
-                    &self.core,
-                    &mut self.connections,
-                    &self.transaction,
-                    &mut self.promises,
-                    &gtid,
-                );
-                end_transaction(
-                    &self.core,
-                    &mut self.client,
-                    &mut self.variables,
-                    &mut self.connections,
-                    &mut self.transaction,
-                    &mut self.prepared,
-                )
-                .await
-                .map(Some)
-            }
-            Known::Committed(..) => {
-                let why =
-                    "the transaction was committed, but answers to commands before it are lost";
-                self.tell_unknown(run, tried, loss, why).await.map(Some)
-            }
-            Known::Lost if sure => Ok(None),
-            Known::Lost => {
-                let why =
-                    "some of the transaction's statements carry no write tag into the binary log";
-                self.tell_unknown(run, tried, loss, why).await.map(Some)
-            }
-            Known::Unknown(why) => self.tell_unknown(run, tried, loss, &why).await.map(Some),
-        }
+    let alone = run.alone && run.pins.is_empty() && run.pipeline.commands.is_empty();
+    let own = session.variables.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
+    if !alone || !own || !run.shape.writes || loss.forwarded {
+        return Ok(Recovered::No);
     }
-
-    /// Waits for a primary, to run the command there.
-    pub(crate) async fn once_more(&mut self, run: &mut Run) -> Result<Recovered, End> {
-        if let Some(own) = &mut self.variables.user_variables {
-            own.lose_silently();
-        }
-        Ok(match self.hold(run, Cause::Failure).await? {
-            Turn::Again => Recovered::Again,
-            Turn::Answered => Recovered::Answered,
-            Turn::Over { .. } => Recovered::No,
-        })
+    if !run.shape.tagged || !session.promises.tags_on {
+        let why = "statements of this kind carry no write tag into the binary log";
+        return tell_unknown(session, run, tried, loss, why).await;
     }
+    recover_write(session, run, tried, loss).await
+}
 
-    async fn tell_unknown(
-        &mut self,
-        run: &mut Run,
-        tried: &Tried,
-        loss: Loss,
-        why: &str,
-    ) -> Result<Recovered, End> {
-        count(&self.core.counters.outcomes_unknown);
-        let told = Some((error::OUTCOME_UNKNOWN, why.to_owned()));
-        self.connections.current.replay = None;
-        self.tell_loss(run, &tried.target, loss, told).await?;
-        Ok(Recovered::Answered)
+/// The same for a statement that commits itself.
+async fn recover_write(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+) -> Result<Recovered, End> {
+    let (gtid, rows) = match find_out(
+        &session.core,
+        &mut session.connections,
+        &session.promises,
+        run,
+        tried,
+    )
+    .await
+    {
+        Known::Committed(gtid, rows) => (gtid, rows),
+        Known::Lost => return once_more(session, run).await,
+        Known::Unknown(why) => return tell_unknown(session, run, tried, loss, &why).await,
+    };
+    let text = String::from_utf8_lossy(user_variables::text(
+        &session.client.request,
+        &session.prepared,
+        run.job,
+    ))
+    .to_ascii_lowercase();
+    let Some(rows) = rows.filter(|_| !text.contains("returning")) else {
+        let why = "the write has happened, but the log does not tell what it returned";
+        return tell_unknown(session, run, tried, loss, why).await;
+    };
+    let (affected, insert_id) = answer_of(run.shape.verb, &text, &rows);
+    let info = match run.shape.verb {
+        Verb::Update => format!("Rows matched: {affected}  Changed: {affected}  Warnings: 0"),
+        _ => String::new(),
+    };
+    keeping::note_committed(
+        &session.core,
+        &mut session.connections,
+        &session.transaction,
+        &mut session.promises,
+        &gtid,
+    );
+    loss::leave_connection(&session.core, &mut session.connections, &mut session.prepared);
+    let outcome = Outcome {
+        status: Some(session.variables.status),
+        affected_rows: affected,
+        last_insert_id: insert_id,
+        ..Outcome::default()
+    };
+    session.run.number += 1;
+    session.variables.diagnostics.note(&run.shape, &outcome, session.variables.mode.dialect);
+    if insert_id != 0 {
+        session.variables.insert_id.before = session.variables.insert_id.value;
+        session.variables.insert_id.value = insert_id;
+        session.variables.insert_id.version += 1;
+    }
+    let mut ok = OkPacket::new(session::status_now(&session.variables, &session.transaction));
+    (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
+    ok.info = info.as_bytes();
+    session.client.sequence = 1;
+    session.client.answer_ok(&ok).await?;
+    Ok(Recovered::Answered)
+}
+
+/// What became of what ends a transaction; the same, and `None` where it is to be done again.
+/// `sure`: the log tells of it for certain; `plain`: it is a COMMIT and nothing else.
+pub(crate) async fn recover_commit(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+    (sure, plain): (bool, bool),
+) -> Result<Option<Recovered>, End> {
+    match find_out(&session.core, &mut session.connections, &session.promises, run, tried).await {
+        Known::Committed(gtid, _) if plain && run.pipeline.commands.is_empty() => {
+            keeping::note_committed(
+                &session.core,
+                &mut session.connections,
+                &session.transaction,
+                &mut session.promises,
+                &gtid,
+            );
+            end_transaction(
+                &session.core,
+                &mut session.client,
+                &mut session.variables,
+                &mut session.connections,
+                &mut session.transaction,
+                &mut session.prepared,
+            )
+            .await
+            .map(Some)
+        }
+        Known::Committed(..) => {
+            let why = "the transaction was committed, but answers to commands before it are lost";
+            tell_unknown(session, run, tried, loss, why).await.map(Some)
+        }
+        Known::Lost if sure => Ok(None),
+        Known::Lost => {
+            let why = "some of the transaction's statements carry no write tag into the binary log";
+            tell_unknown(session, run, tried, loss, why).await.map(Some)
+        }
+        Known::Unknown(why) => tell_unknown(session, run, tried, loss, &why).await.map(Some),
     }
 }
 
-/// The transaction is over, and its COMMIT is answered.
-pub(crate) async fn end_transaction(
-    core: &Core,
-    client: &mut Client,
-    variables: &mut SessionVariables,
-    connections: &mut GroupConnections,
-    transaction: &mut Transaction,
-    prepared: &mut PreparedStatements,
+/// Waits for a primary, to run the command there.
+pub(crate) async fn once_more(session: &mut Session, run: &mut Run) -> Result<Recovered, End> {
+    if let Some(own) = &mut session.variables.user_variables {
+        own.lose_silently();
+    }
+    Ok(match hold(session, run, Cause::Failure).await? {
+        Turn::Again => Recovered::Again,
+        Turn::Answered => Recovered::Answered,
+        Turn::Over { .. } => Recovered::No,
+    })
+}
+
+async fn tell_unknown(
+    session: &mut Session,
+    run: &mut Run,
+    tried: &Tried,
+    loss: Loss,
+    why: &str,
 ) -> Result<Recovered, End> {
-    loss::leave_connection(core, connections, prepared);
-    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-    connections.current.replay = None;
-    client.sequence = 1;
-    client.ok(session::status_now(variables, transaction)).await?;
+    count(&session.core.counters.outcomes_unknown);
+    let told = Some((error::OUTCOME_UNKNOWN, why.to_owned()));
+    session.connections.current.replay = None;
+    loss::tell_loss(session, run, &tried.target, loss, told).await?;
     Ok(Recovered::Answered)
 }
 

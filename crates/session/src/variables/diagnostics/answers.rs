@@ -5,7 +5,7 @@ use farm::error;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
 use mysql_wire::result::{ColumnKind, Value, ValueKind, encode_binary_row, encode_text_row};
-use sqltext::{Ask, Class, Facts, ShowDiagnostics, Verb};
+use sqltext::{Class, Facts, ShowDiagnostics, Verb};
 
 use crate::client::Client;
 use crate::client::answer::Answers;
@@ -13,97 +13,15 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
 use crate::execution::exec::{Job, Shape};
-use crate::execution::servers_tried;
+use crate::execution::statement_run;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::Handle;
-use crate::session::{self, Session};
+use crate::per_core::handle::Handle;
+use crate::session;
 use crate::transaction::state::Transaction;
-use crate::variables::diagnostics::only_asks;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::{self, user_variables};
 
 /// Leaves no warnings on either engine: it has a table, though an empty one.
 const FORGET_WARNINGS: &[u8] = b"SELECT 1 FROM (SELECT 1) one LIMIT 0";
-
-impl Session {
-    /// Runs a statement that asks for diagnostics whose connection is gone.
-    pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        let text = variables::user_variables::text(&self.client.request, &self.prepared, job);
-        let warnings = self.variables.diagnostics.rows.as_deref();
-        if let (Some(show), Some(all)) =
-            (sqltext::show_diagnostics(text, &self.variables.mode), warnings)
-        {
-            let rows = chosen(&all.rows, &show);
-            if !show.count {
-                let columns = all.columns.clone();
-                return say_diagnostics(
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    columns,
-                    rows,
-                    job,
-                )
-                .await;
-            }
-            let (what, ask) = match show.errors {
-                true => ("error", Ask::ErrorCount),
-                false => ("warning", Ask::WarningCount),
-            };
-            let count = self.variables.diagnostics.value(ask).unwrap_or_default();
-            let text = format!("SELECT {count} AS `@@session.{what}_count`");
-            return self.run_recalled(shape, job, text.into_bytes()).await;
-        }
-        let mut all = true;
-        let value = |ask| {
-            let value = self.variables.diagnostics.value(ask);
-            all &= value.is_some()
-                || matches!(ask, Ask::ConnectionId | Ask::PseudoThreadId | Ask::Socket);
-            value
-        };
-        let text = sqltext::replace(text, &self.variables.mode, value);
-        match text.filter(|_| all) {
-            Some(text) => self.run_recalled(shape, job, text).await,
-            None => say_gone(&mut self.client).await,
-        }
-    }
-
-    /// Runs a statement with another text.
-    async fn run_recalled(&mut self, mut shape: Shape, job: Job, text: Vec<u8>) -> Result<(), End> {
-        let before = match only_asks(&shape, self.variables.mode.dialect) {
-            true => (self.variables.diagnostics.any, self.variables.diagnostics.rows.take()),
-            false => (false, None),
-        };
-        shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
-        user_variables::leave_text(
-            &self.core,
-            &self.variables,
-            &mut shape,
-            variables::user_variables::text(&self.client.request, &self.prepared, job),
-        );
-        let done = match job {
-            Job::Frame(_) if !self.client.request.is_split() => {
-                self.client.request.replace_text(&text);
-                Box::pin(self.run_free(shape, job)).await
-            }
-            Job::Execute(id) => {
-                let text = self.core.text(&text);
-                let own = self.prepared.exchange_text(id, text);
-                let done = Box::pin(self.run_free(shape, job)).await;
-                if let Some(own) = own {
-                    self.prepared.exchange_text(id, own);
-                }
-                done
-            }
-            _ => say_gone(&mut self.client).await,
-        };
-        if before.0 && !self.variables.diagnostics.any {
-            (self.variables.diagnostics.any, self.variables.diagnostics.rows) = before;
-        }
-        done
-    }
-}
 
 /// Takes note of the reply to the current command.
 pub(crate) fn note_diagnostics(
@@ -155,7 +73,7 @@ pub(crate) fn must_recall(
     let told = variables.diagnostics.told()
         && shape.facts.contains(Facts::WARNINGS)
         && shape.verb != Verb::GetDiagnostics;
-    nothing || told || !servers_tried::still_knows(handle, run, connection)
+    nothing || told || !statement_run::still_knows(handle, run, connection)
 }
 
 /// Makes a connection say what the last statement left when that was nothing. False when
@@ -180,12 +98,12 @@ pub(crate) async fn leave_nothing(
     forgotten.is_ok()
 }
 
-async fn say_gone(client: &mut impl ReplySink) -> Result<(), End> {
+pub(crate) async fn say_gone(client: &mut impl ReplySink) -> Result<(), End> {
     let details = ["the diagnostics"];
     client.error(&error::DIAGNOSTICS_GONE, &details).await
 }
 
-async fn say_diagnostics(
+pub(crate) async fn say_diagnostics(
     client: &mut Client,
     variables: &SessionVariables,
     transaction: &Transaction,
@@ -225,7 +143,7 @@ fn encoded(row: &Warning, binary: bool) -> Vec<u8> {
 }
 
 /// The rows that a SHOW wants.
-fn chosen(rows: &[Warning], show: &ShowDiagnostics) -> Vec<Warning> {
+pub(crate) fn chosen(rows: &[Warning], show: &ShowDiagnostics) -> Vec<Warning> {
     let wanted = rows.iter().filter(|row| !show.errors || row.level == b"Error");
     let (offset, count) = match show.count {
         true => (0, usize::MAX),

@@ -24,7 +24,7 @@ pub(crate) fn unheard_id(
     };
     let goes = matches!(spot, Spot::Group(_) | Spot::Rows(_) | Spot::Same(_));
     let id = goes.then(|| insert.chosen_id(statement)).flatten()?;
-    (!core.ids.pass(&insert.name, id)).then_some(id)
+    (!core.statements.ids.pass(&insert.name, id)).then_some(id)
 }
 
 /// So many ids for rows of the plan's table, one behind the other; gives the first.
@@ -33,7 +33,7 @@ pub(crate) async fn ids(
     plan: &InsertPlan,
     count: u64,
 ) -> Result<u64, (ClientError, String)> {
-    if let Some(first) = core.ids.take(&plan.name, count) {
+    if let Some(first) = core.statements.ids.take(&plan.name, count) {
         return Ok(first);
     }
     ids_of(core, &of(plan), count).await
@@ -46,13 +46,13 @@ pub(crate) async fn ids_of(
     count: u64,
 ) -> Result<u64, (ClientError, String)> {
     let name = format!("{}.{}", of.database, of.table);
-    if let Some(first) = core.ids.take(&name, count) {
+    if let Some(first) = core.statements.ids.take(&name, count) {
         return Ok(first);
     }
     let block = count.max(BLOCK);
     let first = take_ids(core, of, 0, block, false).await?;
     let left = first + count..first + block;
-    core.ids.put(&name, Block::Ids(left));
+    core.statements.ids.put(&name, Block::Ids(left));
     Ok(first)
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn hear_ids(
     id: u64,
 ) -> Result<(), (ClientError, String)> {
     let name = format!("{}.{}", of.database, of.table);
-    match core.ids.pass(&name, id) {
+    match core.statements.ids.pass(&name, id) {
         true => Ok(()),
         false => raise(core, of, &name, id).await,
     }
@@ -85,7 +85,7 @@ async fn raise(core: &Core, of: &IdsOf, name: &str, id: u64) -> Result<(), (Clie
         0 => Block::Unused(PASSED_MAX),
         first => Block::Ids(first..first + BLOCK),
     };
-    core.ids.put(name, block);
+    core.statements.ids.put(name, block);
     Ok(())
 }
 

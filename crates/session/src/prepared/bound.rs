@@ -8,10 +8,12 @@ use mysql_wire::statement::Execute;
 use planner::place::{self, Values, literal};
 use sqltext::{Mode, Multibyte, Slot, put_string};
 
+use crate::execution::exec::{Job, text_shape};
 use crate::prepared::statements::Statement;
+use crate::session::context::StatementContext;
 
 /// A statement's text, and what is bound to its marks.
-pub(super) struct Bound<'a> {
+pub(crate) struct Bound<'a> {
     text: &'a [u8],
     slots: &'a [Slot],
     kinds: Vec<ValueKind>,
@@ -23,7 +25,7 @@ pub(super) struct Bound<'a> {
 }
 
 /// Decodes a COM_STMT_EXECUTE; `None` for what is none.
-pub(super) fn execute(payload: &[u8], params: u16, attributes: bool) -> Option<Execute<'_>> {
+pub(crate) fn execute(payload: &[u8], params: u16, attributes: bool) -> Option<Execute<'_>> {
     let (byte, body) = payload.split_first()?;
     let command = Command::try_from(*byte).ok()?;
     (command == Command::StmtExecute)
@@ -156,7 +158,7 @@ fn written_time(time: &TimeSpan) -> String {
 }
 
 /// Appends a value as a literal of its type.
-pub(super) fn put(
+pub(crate) fn put(
     out: &mut Vec<u8>,
     value: &Value<'_>,
     kind: ValueKind,
@@ -212,6 +214,41 @@ fn put_bytes(
     }
     put_string(bytes, mode.no_backslash_escapes, out);
     Some(())
+}
+
+/// The text of a command, with parameters written out; `None` where they are not here.
+pub(crate) fn text_of(context: &StatementContext<'_>, job: Job) -> Option<Vec<u8>> {
+    match job {
+        Job::Execute(id) => written_out(context, context.prepared.statement_text(id), job),
+        _ if context.client.request.is_split() => {
+            Some(mysql_wire::packet::joined(context.client.request.frame()).split_off(1))
+        }
+        _ => Some(context.client.request.payload()[1..].to_vec()),
+    }
+}
+
+/// The text of a statement with its parameters written out as literals.
+pub(crate) fn written_out(
+    context: &StatementContext<'_>,
+    text: &[u8],
+    job: Job,
+) -> Option<Vec<u8>> {
+    match job {
+        Job::Execute(id) => bound(context, id, text)?.written_out(),
+        _ => Some(text.to_vec()),
+    }
+}
+
+/// The values of an EXECUTE; `None` when it is malformed, which the server says better.
+pub(crate) fn bound<'a>(
+    context: &StatementContext<'a>,
+    id: u32,
+    text: &'a [u8],
+) -> Option<Bound<'a>> {
+    let statement = context.prepared.statements.get(&id)?;
+    let named = text_shape::has_attributes(context.client);
+    let execute = execute(context.client.request.payload(), statement.params, named)?;
+    Bound::new(execute, statement, text, &context.variables.mode, context.variables.is_utf8())
 }
 
 #[cfg(test)]
