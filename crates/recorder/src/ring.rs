@@ -77,8 +77,20 @@ pub fn remove() {
 }
 
 /// Writes a step down: of this session, 0 where it is of none. Nothing happens on a thread without a ring.
-#[inline]
+#[inline(always)]
 pub fn note(session: u32, step: Step) {
+    let slots = step.slots();
+    let named = u64::from(session) << 32 | u64::from(slots.a);
+    write(
+        u64::from(slots.kind) << 8 | u64::from(slots.code),
+        named,
+        slots.b,
+    );
+}
+
+/// The rest of a step, which all steps share. Its values stay in registers.
+#[inline(never)]
+fn write(kind: u64, named: u64, value: u64) {
     WRITER.with(|writer| {
         let records = writer.records.get();
         let at = writer.at.get();
@@ -86,13 +98,8 @@ pub fn note(session: u32, step: Step) {
             return;
         };
         let number = writer.number.get();
-        let slots = step.slots();
         let time_us = writer.clock.get()();
-        let values = [
-            time_us << 16 | u64::from(slots.kind) << 8 | u64::from(slots.code),
-            u64::from(session) << 32 | u64::from(slots.a),
-            slots.b,
-        ];
+        let values = [time_us << 16 | kind, named, value];
         second.store(values[0].to_le(), Relaxed);
         third.store(values[1].to_le(), Relaxed);
         fourth.store(values[2].to_le(), Relaxed);

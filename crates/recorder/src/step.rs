@@ -27,7 +27,8 @@ macro_rules! steps {
         ),*}
 
         impl Step {
-            #[inline]
+            // Where the step is known, so are its slots.
+            #[inline(always)]
             pub(crate) fn slots(self) -> Slots {
                 match self {$(
                     Step::$name {$($field),*} => Slots {

@@ -55,121 +55,105 @@ fn notes() -> Vec<u8> {
     notes.section()
 }
 
-/// A read that moves to another server, a write that waits for a new primary, and a transaction over two groups.
-fn of_core() -> Vec<(u32, Step)> {
-    let (one, two) = (Server(1), Server(2));
-    let digest = Digest(0x00ab_cdef_0123_4567);
-    let chosen = |server, reason, wait| Step::Chosen {
-        reason: Some(reason),
+fn chosen(server: Server, reason: Reason, wait: bool) -> Step {
+    let reason = Some(reason);
+    Step::Chosen {
+        reason,
         server,
         wait,
-    };
-    let why = |why, server| Step::Retried {
-        why: Some(why),
+    }
+}
+
+fn moment(moment: Moment, server: Server) -> Step {
+    let (moment, connection) = (Some(moment), 90);
+    Step::Distributed {
+        moment,
         server,
-    };
-    let moment = |moment, server| Step::Distributed {
-        moment: Some(moment),
-        server,
-        connection: 90,
-    };
-    let what = Some(Awaited::Primary);
-    let nobody = Server(0);
-    let connection = 90;
+        connection,
+    }
+}
+
+/// Of session 17: a read whose connection breaks.
+fn broken_read() -> Vec<Step> {
+    let (server, connection) = (Server(1), 90);
+    let (command, digest) = (3, Digest(0x00ab_cdef_0123_4567));
+    let (held, forwarded, why) = (false, false, Some(Retry::Refused));
     vec![
-        (17, Step::Accepted {}),
-        (17, Step::LoggedIn {}),
-        (17, Step::Statement { command: 3, digest }),
-        (17, chosen(one, Reason::Read, true)),
-        (
-            17,
-            Step::Opened {
-                server: one,
-                connection,
-            },
-        ),
-        (
-            17,
-            Step::Taken {
-                held: false,
-                server: one,
-                connection,
-            },
-        ),
-        (
-            17,
-            Step::Sent {
-                server: one,
-                connection,
-            },
-        ),
-        (
-            17,
-            Step::Lost {
-                forwarded: false,
-                server: one,
-                connection,
-            },
-        ),
-        (17, why(Retry::Refused, one)),
-        (
-            18,
-            Step::Statement {
-                command: 3,
-                digest: Digest(0),
-            },
-        ),
-        (18, Step::NoServer { error: 1290 }),
-        (
-            18,
-            Step::WaitBegins {
-                what,
-                server: nobody,
-            },
-        ),
-        (17, chosen(two, Reason::NoReplica, false)),
-        (
-            17,
-            Step::Answered {
-                server: two,
-                error: 0,
-            },
-        ),
-        (17, Step::Finished { error: 0, rows: 3 }),
-        (
-            18,
-            Step::WaitEnds {
-                what,
-                server: nobody,
-                came: true,
-            },
-        ),
-        (18, chosen(two, Reason::NotARead, false)),
-        (
-            18,
-            Step::Answered {
-                server: two,
-                error: 1062,
-            },
-        ),
-        (
-            18,
-            Step::Committed {
-                source: 7,
-                number: 25,
-            },
-        ),
-        (18, moment(Moment::Prepare, two)),
-        (18, moment(Moment::Prepared, two)),
-        (18, moment(Moment::Decide, Server(5))),
-        (
-            17,
-            Step::Ended {
-                how: Some(End::Refused),
-                error: 1045,
-            },
-        ),
+        Step::Accepted {},
+        Step::LoggedIn {},
+        Step::Statement { command, digest },
+        chosen(server, Reason::Read, true),
+        Step::Opened { server, connection },
+        Step::Taken {
+            held,
+            server,
+            connection,
+        },
+        Step::Sent { server, connection },
+        Step::Lost {
+            forwarded,
+            server,
+            connection,
+        },
+        Step::Retried { why, server },
     ]
+}
+
+/// Of session 18: a write that waits for a new primary.
+fn waiting_write() -> Vec<Step> {
+    let (what, server) = (Some(Awaited::Primary), Server(0));
+    let (command, digest) = (3, Digest(0));
+    vec![
+        Step::Statement { command, digest },
+        Step::NoServer { error: 1290 },
+        Step::WaitBegins { what, server },
+    ]
+}
+
+/// Of session 17: the read elsewhere.
+fn moved_read() -> Vec<Step> {
+    let (server, error) = (Server(2), 0);
+    vec![
+        chosen(server, Reason::NoReplica, false),
+        Step::Answered { server, error },
+        Step::Finished { error, rows: 3 },
+    ]
+}
+
+/// Of session 18: the write, and a transaction over two groups.
+fn write_and_commit() -> Vec<Step> {
+    let (what, nobody, came) = (Some(Awaited::Primary), Server(0), true);
+    let (server, error) = (Server(2), 1062);
+    vec![
+        Step::WaitEnds {
+            what,
+            server: nobody,
+            came,
+        },
+        chosen(server, Reason::NotARead, false),
+        Step::Answered { server, error },
+        Step::Committed {
+            source: 7,
+            number: 25,
+        },
+        moment(Moment::Prepare, server),
+        moment(Moment::Prepared, server),
+        moment(Moment::Decide, Server(5)),
+    ]
+}
+
+fn of_core() -> Vec<(u32, Step)> {
+    let (how, error) = (Some(End::Refused), 1045);
+    let parts = [
+        (17, broken_read()),
+        (18, waiting_write()),
+        (17, moved_read()),
+        (18, write_and_commit()),
+        (17, vec![Step::Ended { how, error }]),
+    ];
+    let of =
+        |(session, steps): (u32, Vec<Step>)| steps.into_iter().map(move |step| (session, step));
+    parts.into_iter().flat_map(of).collect()
 }
 
 fn of_control() -> Vec<(u32, Step)> {
@@ -228,8 +212,8 @@ fn told(bytes: &[u8], filter: &Filter) -> String {
     text
 }
 
-#[test]
-fn timelines_are_as_they_were() {
+/// Named traces, and what is told of them.
+fn scenarios() -> (Vec<u8>, String) {
     let sections = [
         notes(),
         ring(0, 50, &of_core()),
@@ -243,16 +227,14 @@ fn timelines_are_as_they_were() {
         ..Filter::default()
     };
     let all = Filter::default();
-    let mut damaged = whole.clone();
-    // In the body of the ring of the core: the statement of session 17.
-    damaged[sections[0].len() + 128 + 2 * 32 + 20] ^= 0x40;
-    let mut foreign = whole.clone();
-    foreign[3] = b'X';
-    let mut later = whole.clone();
-    later[8] = 2;
+    let last = Some(2);
+    let [of_17, of_18] = [17, 18].map(|session| filter(Some(session), None, None));
+    let body = sections[0].len() + 128;
+    // The statement of session 17.
+    let damaged = bent(&whole, body + 2 * 32 + 20, 0x40);
     let texts = [
         ("whole", told(&whole, &all)),
-        ("session 17", told(&whole, &filter(Some(17), None, None))),
+        ("session 17", told(&whole, &of_17)),
         ("group g1", told(&whole, &filter(None, Some("g1"), None))),
         (
             "server db2:3306",
@@ -263,28 +245,36 @@ fn timelines_are_as_they_were() {
             told(
                 &whole,
                 &Filter {
-                    last: Some(2),
+                    last,
                     ..all.clone()
                 },
             ),
         ),
-        (
-            "without names",
-            told(&sections[1..].concat(), &filter(Some(18), None, None)),
-        ),
+        ("without names", told(&sections[1..].concat(), &of_18)),
         (
             "cut within a record",
-            told(&whole[..sections[0].len() + 128 + 3 * 32 + 7], &all),
+            told(&whole[..body + 3 * 32 + 7], &all),
         ),
-        ("damaged", told(&damaged, &filter(Some(17), None, None))),
-        ("foreign", told(&foreign, &all)),
-        ("of a later release", told(&later, &all)),
+        ("damaged", told(&damaged, &of_17)),
+        ("foreign", told(&bent(&whole, 3, 0x40), &all)),
+        ("of a later release", told(&bent(&whole, 8, 3), &all)),
         ("empty", told(b"", &all)),
     ];
-    let text: String = texts
+    let texts = texts
         .iter()
-        .map(|(name, text)| format!("# {name}\n{text}\n"))
-        .collect();
+        .map(|(name, text)| format!("# {name}\n{text}\n"));
+    (whole, texts.collect())
+}
+
+fn bent(bytes: &[u8], at: usize, bits: u8) -> Vec<u8> {
+    let mut bent = bytes.to_vec();
+    bent[at] ^= bits;
+    bent
+}
+
+#[test]
+fn timelines_are_as_they_were() {
+    let (whole, text) = scenarios();
     if std::env::var_os("HEDDLE_WRITE_GOLDEN").is_some() {
         std::fs::write(GOLDEN, &text).expect("written");
         std::fs::write(SEED, &whole).expect("written");
@@ -297,8 +287,6 @@ fn timelines_are_as_they_were() {
     assert_eq!(seed, whole, "write the seed anew");
     for at in 0..seed.len() {
         reading::check(&seed[..at]);
-        let mut bent = seed.clone();
-        bent[at] ^= 1 << (at % 8);
-        reading::check(&bent);
+        reading::check(&bent(&seed, at, 1 << (at % 8)));
     }
 }

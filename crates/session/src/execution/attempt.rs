@@ -26,6 +26,7 @@ use crate::execution::pipe::Pipe;
 use crate::execution::profile::Step;
 use crate::execution::statement_run::StatementRun;
 use crate::execution::{relayed, rules};
+use crate::introspection::recorded;
 use crate::per_core::{Core, Handle};
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::commands;
@@ -63,6 +64,7 @@ impl Session {
 
     /// A statement goes to this connection: others on the core may see, stop and time it.
     pub(crate) fn begin_attempt(&mut self, connection: &Connection, run: &Run) {
+        recorded::sent(self.handle.id, connection);
         self.handle.running.set(Some((connection.server, connection.thread_id)));
         if self.run.measured.is_none() {
             let digest = user_variables::digest(

@@ -30,6 +30,7 @@ use crate::execution::exec::{Answer, Done, Job, Pipeline, PipelinedCommand, Run,
 use crate::execution::pipe::Pipe;
 use crate::execution::rules;
 use crate::execution::{measure, relayed, servers_tried};
+use crate::introspection::recorded;
 use crate::per_core::{Core, Handle};
 use crate::place;
 use crate::place::Where;
@@ -234,6 +235,8 @@ impl Session {
             if self.core.digests.is_on() {
                 measure::begin(self, &run.shape, run.job);
             }
+            let digest = self.handle.asked.borrow().digest;
+            recorded::statement(self.handle.id, self.handle.command.get(), digest);
             attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
             replay::begin_log(
                 &self.core,

@@ -15,6 +15,7 @@ use crate::consistency::reads::{self, want_positions};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
@@ -27,32 +28,9 @@ impl Session {
         job: Option<Job>,
         avoid: &[ServerId],
     ) -> Result<(Plan, Target), Refusal> {
-        client_level::heed_client(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            &self.promises,
-            shape,
-        );
-        self.promises.narrowed = None;
-        let routed = route_once(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &mut self.promises,
-            &self.run,
-            shape,
-            avoid,
-        )?;
-        let (plan, _) = &routed;
-        let late = plan.wait || plan.reason == Reason::TooOld;
-        match job
-            .filter(|_| late)
-            .and_then(|job| client_level::need_of(&self.context(), &self.promises, shape, job))
-        {
-            Some(need) => self.route_for(shape, avoid, need),
-            None => Ok(routed),
-        }
+        let mut routed = choose(self, shape, job, avoid);
+        recorded::routed(self.handle.id, &mut routed);
+        routed
     }
 
     /// The same for a read of which it is known what part of the required GTID it needs.
@@ -81,7 +59,7 @@ impl Session {
         shape: &Shape,
         text: &[u8],
     ) -> Result<(Plan, Target), Refusal> {
-        let routed = self.route(shape, None, &[])?;
+        let routed = choose(self, shape, None, &[])?;
         match client_level::need_of_text(
             &self.core,
             &self.variables,
@@ -93,6 +71,40 @@ impl Session {
             Some(need) => self.route_for(shape, &[], need),
             None => Ok(routed),
         }
+    }
+}
+
+fn choose(
+    session: &mut Session,
+    shape: &Shape,
+    job: Option<Job>,
+    avoid: &[ServerId],
+) -> Result<(Plan, Target), Refusal> {
+    client_level::heed_client(
+        &session.core,
+        &mut session.connections,
+        &mut session.transaction,
+        &session.promises,
+        shape,
+    );
+    session.promises.narrowed = None;
+    let routed = route_once(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &mut session.promises,
+        &session.run,
+        shape,
+        avoid,
+    )?;
+    let (plan, _) = &routed;
+    let late = plan.wait || plan.reason == Reason::TooOld;
+    match job
+        .filter(|_| late)
+        .and_then(|job| client_level::need_of(&session.context(), &session.promises, shape, job))
+    {
+        Some(need) => session.route_for(shape, avoid, need),
+        None => Ok(routed),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::measure;
 use crate::execution::ruled::Ruled;
 use crate::execution::statement_run::StatementRun;
+use crate::introspection::recorded;
 use crate::per_core::{Core, Handle};
 use crate::query;
 use crate::session::context::StatementContext;
@@ -44,6 +45,8 @@ impl Session {
         if measured {
             measure::begin(self, &shape, job);
         }
+        let digest = measured.then(|| self.handle.asked.borrow().digest).flatten();
+        recorded::statement(self.handle.id, self.handle.command.get(), digest);
         let done = match self.core.shared.rules.is_empty() || !governed || shape.bad_hint {
             true => self.run_free(shape, job).await,
             false => Box::pin(self.run_ruled(shape, job)).await,

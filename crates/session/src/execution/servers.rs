@@ -6,6 +6,7 @@
 
 use backend::{Lease, PoolError, Target};
 use farm::{ServerId, error};
+use recorder::Retry;
 use routing::Plan;
 use sqltext::{Class, Facts};
 
@@ -24,6 +25,7 @@ use crate::execution::exec::{Answer, Job, Run, Shape, Tried};
 use crate::execution::pipeline;
 use crate::execution::profile::Step;
 use crate::execution::{servers_tried, without};
+use crate::introspection::recorded;
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::commands;
 use crate::session::{self, Session};
@@ -86,6 +88,7 @@ impl Session {
         let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
             Ok(taken) => taken,
             Err(error) if free && servers_tried::elsewhere_may_help(&error, plan.read_only) => {
+                recorded::retried(self.handle.id, plan.server, Some(Retry::Refused));
                 loss::suspect_refusal(&self.core, &self.handle, plan.server, &error);
                 reads::pass_over(&self.core, &self.connections, plan.server, avoid);
                 return Ok(true);
@@ -99,6 +102,7 @@ impl Session {
                 return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
             }
         };
+        recorded::taken(self.handle.id, lease.connection(), !run.alone);
         self.run.profile.lap(Step::Connect);
         run.pins = pins;
         let (handle, own, shape) = (&self.handle, &self.variables, &run.shape);
@@ -112,7 +116,14 @@ impl Session {
         }
         let (core, connections, promises) = (&self.core, &self.connections, &self.promises);
         if plan.wait
-            && !Box::pin(ask::await_required(core, connections, promises, &mut lease)).await
+            && !Box::pin(ask::await_required(
+                core,
+                target.session,
+                connections,
+                promises,
+                &mut lease,
+            ))
+            .await
         {
             avoid.push(plan.server);
             settle::give_back(&self.handle, lease);
@@ -155,6 +166,7 @@ impl Session {
         ended: (Lease, Answer),
     ) -> Result<bool, End> {
         let (mut lease, answer) = ended;
+        recorded::retried(self.handle.id, tried.plan.server, answer.retry());
         match answer {
             Answer::Done(_) => return Ok(false),
             Answer::Refused(refusal) => {
@@ -192,6 +204,7 @@ impl Session {
                 return self.tell_difference(run, tried).await.map(|()| false);
             }
             Answer::Lost(loss) => {
+                recorded::lost(self.handle.id, lease.connection(), loss.forwarded);
                 run.lost_on = Some(recover::lost_on(
                     &self.core,
                     &mut self.connections,

@@ -312,6 +312,7 @@ impl Session {
         if plan.wait
             && !Box::pin(ask::await_required(
                 &self.core,
+                tried.target.session,
                 &self.connections,
                 &self.promises,
                 &mut lease,

@@ -16,6 +16,7 @@ use mysql_wire::command::Command;
 use mysql_wire::reply::{OkPacket, SessionChange};
 use mysql_wire::status::Status;
 use reactor::Sock;
+use recorder::{Step, note};
 use sqltext::Dialect;
 
 use crate::authentication::expired;
@@ -30,6 +31,7 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
 use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
+use crate::introspection::recorded;
 use crate::introspection::registry::Entry;
 use crate::introspection::rights;
 use crate::per_core::{Core, Drain, Handle};
@@ -62,6 +64,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         return;
     };
     let id = core.shared.registry.next_id();
+    note(id, Step::Accepted {});
     core.heed_settings();
     let bytes_max = core.settings().packet_bytes_max;
     let channel = Channel::new(sock);
@@ -75,7 +78,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
             if matches!(end, End::Refused(why) if NO_LOGIN.contains(&why)) {
                 core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
-            return refused(&core, end, peer);
+            return refused(&core, &end, (peer, id));
         }
         None => {
             // Whom the router itself kept waiting has not failed.
@@ -83,9 +86,10 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
                 core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
-            return refused(&core, end, peer);
+            return refused(&core, &end, (peer, id));
         }
     };
+    note(id, Step::LoggedIn {});
     places.logged_in();
     let of_account = identity.account_place.as_ref().map(AccountPlace::memory);
     client.admit(bytes_max, of_account.unwrap_or(core.shared.live.memory()));
@@ -114,6 +118,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
     drop(session);
     // Its pass is gone, and with it the reason for some connections.
     core.close_unneeded();
+    recorded::ended(id, &end);
     tracing::debug!(session = id, peer = %peer, end = end.name(), "session ended");
     if matches!(end, End::Refused(_)) {
         count(&core.counters.protocol_errors);
@@ -123,7 +128,8 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
     }
 }
 
-fn refused(core: &Core, end: End, peer: SocketAddr) {
+fn refused(core: &Core, end: &End, (peer, id): (SocketAddr, u32)) {
+    recorded::refused(id, end);
     tracing::info!(peer = %peer, reason = end.name(), "login refused");
     count(&core.counters.logins_refused);
 }

@@ -11,6 +11,7 @@ use mysql_wire::command::Command;
 use mysql_wire::packet;
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
+use recorder::{Server, Step, note};
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
@@ -99,7 +100,12 @@ impl Session {
             let text = format!("it cannot be done again: {reason}");
             return self.tell_over(run, tried, loss, text).await;
         }
-        self.replay_transaction(run, tried, loss).await
+        let (session, server) = (self.handle.id, Server(tried.plan.server.0));
+        note(session, Step::ReplayBegins { server });
+        let recovered = self.replay_transaction(run, tried, loss).await;
+        let done = matches!(recovered, Ok(Recovered::Again));
+        note(session, Step::ReplayEnds { done });
+        recovered
     }
 
     /// The transaction is over without having happened; the client may run it again.

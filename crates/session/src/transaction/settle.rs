@@ -15,7 +15,7 @@ use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::{Run, Shape};
-use crate::introspection::statistics;
+use crate::introspection::{recorded, statistics};
 use crate::per_core::{Core, Handle};
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
@@ -97,6 +97,7 @@ impl Session {
         changes: Changes,
     ) -> Pins {
         let id = self.handle.id;
+        recorded::answered(id, connection, outcome);
         // To prepare a statement is not to run it: the diagnostics before it stay, wherever they are.
         if outcome.prepared.is_none() || outcome.error.is_some() {
             self.run.number += 1;
@@ -122,6 +123,7 @@ impl Session {
         let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
         statistics::note_gtid(&self.core, shape, changes.gtid.is_some(), doubt, in_transaction);
         if let Some(gtid) = changes.gtid {
+            recorded::committed(id, &gtid);
             connection.reported.note(connection.engine(), &gtid);
         }
         self.connections.current.last_server = Some(connection.server);
@@ -249,6 +251,7 @@ fn park(
 /// whoever uses it next.
 pub(crate) fn give_back(handle: &Handle, lease: Lease) {
     if handle.killing.get() == 0 {
+        recorded::given_back(handle.id, lease.connection());
         lease.release();
     }
 }

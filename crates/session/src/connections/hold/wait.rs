@@ -8,6 +8,7 @@ use std::time::Duration;
 use backend::{ConnectionError, Lease, Pass, PoolError, SessionState, Target};
 use farm::{Snapshot, error};
 use futures_channel::oneshot;
+use recorder::Awaited;
 
 use crate::client::answer::Answers;
 use crate::client::end::End;
@@ -21,6 +22,7 @@ use crate::counters::{Counters, count};
 use crate::execution::attempt;
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
+use crate::introspection::recorded;
 use crate::per_core::{Core, Handle};
 use crate::session::{self, Session, is_free};
 use crate::transaction::loss;
@@ -223,7 +225,9 @@ impl Session {
         if !over {
             let handle = &self.handle;
             let seat = self.connections.current.group;
+            recorded::wait_began(handle.id, Awaited::Primary, 0);
             wake = self.core.wait(Some(handle), seat, hold, cause, left_us).await;
+            recorded::wait_ended(handle.id, Awaited::Primary, 0, wake == Wake::Try);
         }
         let now_us = self.core.now_us();
         let counters = &self.core.counters;
