@@ -28,6 +28,7 @@ use crate::connections::parked::Parked;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::profile::Detail;
 use crate::introspection::rights;
 use crate::per_core::{Core, Handle};
 use crate::session::serve;
@@ -139,6 +140,7 @@ impl Session {
         self.connections.keep_required(&self.core);
         self.variables.lasting = Vec::new();
         self.run.chosen = None;
+        self.run.profile_by(Detail::Off);
         self.prepared.texts = None;
         let parked = self.handle.parked.take();
         if let Parked::Kept(kept) = parked {

@@ -23,7 +23,7 @@ use crate::consistency::write_tags::tagging;
 use crate::counters::count;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::pipe::Pipe;
-use crate::execution::profile::Step;
+use crate::execution::profile::{Detail, Step, server_counters};
 use crate::execution::statement_run::StatementRun;
 use crate::execution::{relayed, rules};
 use crate::introspection::recorded;
@@ -56,6 +56,9 @@ impl Session {
         read_only: bool,
     ) -> Result<Answer, End> {
         let connection = lease.connection_mut();
+        if self.run.detail == Detail::Server && may_count(&self.client.request, run) {
+            self.run.before = Box::pin(server_counters::before(connection)).await;
+        }
         self.begin_attempt(connection, run);
         let answer = self.attempt_inner(connection, run, read_only).await;
         end_attempt(&self.handle, &mut self.run);
@@ -439,6 +442,17 @@ pub(crate) fn end_attempt(handle: &Handle, run: &mut StatementRun) {
     handle.running.set(None);
     handle.started.set(None);
     handle.in_pipeline.set(false);
+}
+
+/// The server may be asked what it counts, around this statement.
+fn may_count(request: &Request, run: &Run) -> bool {
+    let Shape {
+        class, verb, facts, ..
+    } = run.shape;
+    let is_whole = !request.has_more() && run.resume.is_none();
+    is_whole
+        && !matches!(run.job, Job::Prepare(_))
+        && server_counters::may_count(class, verb, facts)
 }
 
 /// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,

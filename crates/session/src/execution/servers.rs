@@ -144,7 +144,7 @@ impl Session {
                 run,
                 &done.outcome,
             );
-            self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
+            settle::settle_run(self, lease, run, *done).await?;
             return Ok(false);
         }
         let tried = Tried { plan, target, free };

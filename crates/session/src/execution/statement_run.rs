@@ -14,7 +14,8 @@ use statistics::Kind;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::Job;
 use crate::execution::point::Point;
-use crate::execution::profile::Profile;
+use crate::execution::profile::server_counters::Before;
+use crate::execution::profile::{Detail, Profile};
 use crate::execution::ruled::Ruled;
 use crate::introspection::view::Asked;
 
@@ -40,6 +41,10 @@ pub(crate) struct StatementRun {
     pub profiles: Option<VecDeque<(Profile, Asked)>>,
     /// What it is counted as.
     pub measured: Option<Measured>,
+    /// How much the session wants to know of each.
+    pub detail: Detail,
+    /// What its server had counted before, until that is compared.
+    pub before: Option<Box<Before>>,
 }
 
 /// What is known of a statement that is counted, from its beginning.
@@ -59,6 +64,7 @@ impl StatementRun {
     /// The next statement begins, whether it will go to a server or not; `asked` is still about the one before.
     #[inline]
     pub fn next(&mut self, asked: &Asked) {
+        self.before = None;
         if std::mem::take(&mut self.profile.begun)
             && let Some(profiles) = &mut self.profiles
         {
@@ -66,6 +72,18 @@ impl StatementRun {
                 profiles.pop_front();
             }
             profiles.push_back((self.profile.clone(), asked.clone()));
+        }
+    }
+
+    /// The session wants to know so much from the next statement on.
+    pub fn profile_by(&mut self, detail: Detail) {
+        self.detail = detail;
+        match detail {
+            Detail::Off => self.profile.time_no_steps(),
+            Detail::Steps | Detail::Server => {
+                self.profile.time_steps();
+                self.profiles.get_or_insert_default();
+            }
         }
     }
 

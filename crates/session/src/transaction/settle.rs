@@ -14,7 +14,8 @@ use crate::connections::parked::Kept;
 use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::counters::count;
-use crate::execution::exec::{Run, Shape};
+use crate::execution::exec::{Done, Run, Shape};
+use crate::execution::profile::server_counters::Before;
 use crate::introspection::{recorded, statistics};
 use crate::per_core::{Core, Handle};
 use crate::session::context::StatementContext;
@@ -35,16 +36,7 @@ impl Session {
         changes: Changes,
     ) -> Result<(), End> {
         let pins = self.learn(lease.connection_mut(), shape, pins, &outcome, changes);
-        if outcome.error.is_none() && completion(&self.variables, shape.verb).1 {
-            // The server closes the connection now, and so does Heddle.
-            return Err(End::Quit);
-        }
-        match goes(&self.variables, shape, pins, outcome.error.is_some()) {
-            Goes::Nowhere => self.connections.current.held = Some(Held { lease, pins }),
-            Goes::Aside => park(&self.core, &self.handle, &self.variables, lease, shape),
-            Goes::Back => give_back(&self.handle, lease),
-        }
-        Ok(())
+        place(self, lease, shape, pins, outcome.error.is_some())
     }
 
     /// After a complete reply of its own connection: takes note of what others may use.
@@ -159,6 +151,59 @@ impl Session {
     }
 }
 
+/// After the complete reply of one statement on its connection: takes note of it, of what its server counted where
+/// the session wants that, and keeps or gives back the connection.
+pub(crate) async fn settle_run(
+    session: &mut Session,
+    lease: Lease,
+    run: &Run,
+    done: Done,
+) -> Result<(), End> {
+    match session.run.before.take() {
+        None => session.settle(lease, &run.shape, run.pins, done.outcome, done.changes),
+        Some(before) => Box::pin(settle_counted(session, lease, run, done, &before)).await,
+    }
+}
+
+async fn settle_counted(
+    session: &mut Session,
+    mut lease: Lease,
+    run: &Run,
+    done: Done,
+    before: &Before,
+) -> Result<(), End> {
+    let Done { outcome, changes } = done;
+    let connection = lease.connection_mut();
+    let pins = session.learn(connection, &run.shape, run.pins, &outcome, changes);
+    // What somebody may still ask for stays as it is.
+    if outcome.error.is_none() && !leaves(&session.variables, &run.shape) {
+        session.run.profile.counters = before.added(connection).await.map(Rc::new);
+        // From now on only the session knows what the statement left.
+        connection.owner.statement = 0;
+    }
+    place(session, lease, &run.shape, pins, outcome.error.is_some())
+}
+
+/// Keeps a connection behind a complete reply of which everything is noted, or gives it back.
+fn place(
+    session: &mut Session,
+    lease: Lease,
+    shape: &Shape,
+    pins: Pins,
+    failed: bool,
+) -> Result<(), End> {
+    if !failed && completion(&session.variables, shape.verb).1 {
+        // The server closes the connection now, and so does Heddle.
+        return Err(End::Quit);
+    }
+    match goes(&session.variables, shape, pins, failed) {
+        Goes::Nowhere => session.connections.current.held = Some(Held { lease, pins }),
+        Goes::Aside => park(&session.core, &session.handle, &session.variables, lease, shape),
+        Goes::Back => give_back(&session.handle, lease),
+    }
+    Ok(())
+}
+
 /// Where a connection goes behind a complete reply.
 #[derive(Debug, PartialEq, Eq)]
 enum Goes {
@@ -177,14 +222,18 @@ fn goes(variables: &SessionVariables, shape: &Shape, pins: Pins, failed: bool) -
     if in_transaction || !pins.is_empty() {
         return Goes::Nowhere;
     }
-    let left = variables.diagnostics.unasked()
-        || variables.gets_diagnostics
-        || variables.diagnostics.counted(shape)
-        || reclaim::unfetched(variables);
-    match left {
+    match leaves(variables, shape) {
         true => Goes::Aside,
         false => Goes::Back,
     }
+}
+
+/// The statement left something on its connection that only the connection knows.
+fn leaves(variables: &SessionVariables, shape: &Shape) -> bool {
+    variables.diagnostics.unasked()
+        || variables.gets_diagnostics
+        || variables.diagnostics.counted(shape)
+        || reclaim::unfetched(variables)
 }
 
 fn pins_after(

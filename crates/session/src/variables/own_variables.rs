@@ -23,6 +23,7 @@ use crate::consistency::tokens::token;
 use crate::dist_txn::terms::of_session;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::Shape;
+use crate::execution::profile::Detail;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::session::{self, Session};
@@ -56,6 +57,7 @@ enum Change {
     Monotonic(bool),
     CacheTtl(u32),
     RowCache(bool),
+    Profile(Detail),
     FailoverWait(u64),
     Atomic(Option<Atomic>),
     /// It follows the defaults again.
@@ -159,6 +161,7 @@ impl Session {
                 Change::Default(which) => promises.own -= which,
                 Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
                 Change::RowCache(on) => promises.row_cache = on,
+                Change::Profile(detail) => self.run.profile_by(detail),
                 Change::Token(None) => self.connections.current.seen.forget(),
                 Change::Token(Some(_)) => {}
             }
@@ -176,6 +179,7 @@ impl Session {
                 "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
                 "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
                 "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
+                "heddle_profile" => self.run.detail.name().to_owned(),
                 "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
                 "heddle_atomic" => {
@@ -325,6 +329,14 @@ fn change_of(name: String, value: Value) -> Result<Change, Refused> {
         },
         ("heddle_row_cache", Value::Default) => Ok(Change::RowCache(false)),
         ("heddle_row_cache", Value::Text(text)) => switch(name, text).map(Change::RowCache),
+        ("heddle_profile", Value::Default) => Ok(Change::Profile(Detail::Off)),
+        ("heddle_profile", Value::Text(text)) => match Detail::named(&text) {
+            Some(detail) => Ok(Change::Profile(detail)),
+            None => {
+                let values = format!("; it is one of {}", Detail::NAMES);
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
         ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
         ("heddle_failover_wait_ms", Value::Text(text)) => {
             match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
