@@ -114,16 +114,9 @@ impl Session {
             let turning = Box::pin(self.turn_away(run.shape, run.job));
             return turning.await.map(|()| false);
         }
-        let (core, connections, promises) = (&self.core, &self.connections, &self.promises);
-        if plan.wait
-            && !Box::pin(ask::await_required(
-                core,
-                target.session,
-                connections,
-                promises,
-                &mut lease,
-            ))
-            .await
+        let of = (&*self.core, target.session);
+        let (connections, promises) = (&self.connections, &self.promises);
+        if plan.wait && !Box::pin(ask::await_required(of, connections, promises, &mut lease)).await
         {
             avoid.push(plan.server);
             settle::give_back(&self.handle, lease);

@@ -311,8 +311,7 @@ impl Session {
         let tried = Tried { plan, target, free };
         if plan.wait
             && !Box::pin(ask::await_required(
-                &self.core,
-                tried.target.session,
+                (&self.core, tried.target.session),
                 &self.connections,
                 &self.promises,
                 &mut lease,

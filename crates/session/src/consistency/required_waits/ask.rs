@@ -14,8 +14,7 @@ use crate::per_core::Core;
 /// Waits on a replica until it has what the session's reads need; false when it has not come in
 /// time, or the connection broke and is to be closed.
 pub(crate) async fn await_required(
-    core: &Core,
-    session: u32,
+    (core, session): (&Core, u32),
     connections: &GroupConnections,
     promises: &Promises,
     lease: &mut Lease,
