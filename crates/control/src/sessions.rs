@@ -41,7 +41,7 @@ impl SessionInfo {
 }
 
 /// The data plane, as far as the control plane may look into it. Implementations must answer without
-/// waiting for any session's client or server. `list`, `digests`, `reset_digests` and `units_of_work_before` wait for the cores and are called
+/// waiting for any session's client or server. `list`, `digests`, `reset_digests`, `dump_trace` and `units_of_work_before` wait for the cores and are called
 /// on threads beside the control thread; the others are called on it.
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
@@ -62,6 +62,13 @@ pub trait Sessions: Send + Sync {
     /// this time, in milliseconds since 1970, or later.
     fn digests(&self, _since_ms: Option<u64>) -> Vec<statistics::Row> {
         Vec::new()
+    }
+    /// Keeps the last steps of this router in a file: its path on the router's machine, and its bytes. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be written, or nothing is recorded; for people.
+    fn dump_trace(&self) -> Result<(String, u64), String> {
+        Err("nothing is recorded here".to_owned())
     }
     /// Begins to count by digest anew; gives how many rows there were on all cores.
     fn reset_digests(&self) -> usize {

@@ -16,6 +16,7 @@ mod data_plane;
 mod diagnosis;
 mod doors;
 mod failure;
+mod flight;
 mod handover;
 mod host;
 mod printing;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Action::Move(flags) => cli::relocate::relocate(&flags),
         Action::Grants(flags) => cli::grants::run(&flags),
         Action::Binlog(flags) => cli::binlog::run(&flags),
+        Action::Trace(flags) => cli::trace::run(&flags),
         Action::Doctor(flags) => diagnosis::run(&flags),
         Action::Apply(flags) => apply::run(&flags),
         Action::Fabric(words) => cli::mysqlfabric::run(&words),

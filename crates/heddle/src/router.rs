@@ -32,6 +32,7 @@ use crate::doors::listeners::Listeners;
 use crate::doors::tls::{self, Files};
 use crate::doors::{self, Doors};
 use crate::failure::Failure;
+use crate::flight;
 use crate::host::outside::{self, FenceCommand};
 use crate::host::signals::Signals;
 use crate::settings::Settings;
@@ -104,9 +105,8 @@ impl Router {
         let files = Files::find(&settings, state)?;
         let presented = files.as_ref().map(Files::load).transpose()?;
         let servers = tls::terms(&settings)?;
-        let balancers = settings.proxy_protocol_networks.0.clone();
         let transport = Transport::new(settings.tls_clients.0, presented, servers);
-        let transport = Arc::new(transport.behind(balancers));
+        let transport = Arc::new(transport.behind(settings.proxy_protocol_networks.0.clone()));
         let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
@@ -134,6 +134,7 @@ impl Router {
         let (metrics, rows) = data_plane::shown(&data_plane);
         let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
         introduce(&control, &http, &settings, state, &files, &configuration);
+        data_plane.record(&settings, state);
         Ok(Router {
             control,
             published,
@@ -211,8 +212,17 @@ impl Router {
                 () = until_stopped(stopped.clone()) => {}
             }
         };
-        let (result, (), (), (), (), (), ()) =
-            tokio::join!(life, control, http, follow, reread, told, minutes);
+        let recorded = async {
+            tokio::select! {
+                () = flight::watch(&self.published, &self.data_plane) => {}
+                () = until_stopped(stopped.clone()) => {}
+            }
+        };
+        let (result, (), (), (), (), (), (), ()) =
+            tokio::join!(life, control, http, follow, reread, told, minutes, recorded);
+        if let Some(flight) = self.data_plane.flight() {
+            flight.end();
+        }
         result
     }
 
@@ -252,6 +262,9 @@ impl Router {
         options.slow_log = data_plane::slow_log::start(settings)?;
         let door = door_sql::start(options).map_err(failed)?;
         door.shared().registry.begin_after(self.last_id);
+        if let Some(flight) = self.data_plane.flight() {
+            flight.begin_cores(&door.dealer());
+        }
         let mut doors = Doors::open(settings, door, kv)?;
         match fabric::mysql(settings, self.fabric.as_ref(), fabric) {
             Ok(fabric) => doors.fabric = fabric,

@@ -23,12 +23,14 @@
 //!
 //! Must not know: MySQL, pools, sessions, the farm.
 
+mod clock;
 mod connect;
 mod cores;
 mod descriptor;
 mod epoll;
 mod inherited;
 mod listen;
+mod mapped;
 mod remote;
 mod ring;
 mod runtime;
@@ -37,9 +39,11 @@ mod tasks;
 mod time;
 mod timers;
 
+pub use crate::clock::{since_origin_us, turn_us};
 pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
 pub use crate::inherited::inherited;
 pub use crate::listen::{Acceptor, listen};
+pub use crate::mapped::mapped;
 pub use crate::sock::{Closer, Sock};
 pub use crate::tasks::{Task, contain, panics, spawn};
 pub use crate::time::{sleep, timeout};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::cores::Io;
 use crate::epoll::Epoll;
 use crate::remote::{Remote, TaskId};
@@ -133,9 +134,10 @@ impl Runtime {
             Driver::Epoll(epoll) => epoll.borrow_mut().turn(wait, woken),
         }
         self.remote.up(|task| self.tasks.queue(task));
+        let now = Instant::now();
+        clock::turned(now);
         if self.timers.borrow().next().is_some() {
-            let now = self.tick_of(Instant::now());
-            self.timers.borrow_mut().advance(now, woken);
+            self.timers.borrow_mut().advance(self.tick_of(now), woken);
         }
         woken.drain(..).for_each(Waiter::wake);
     }

@@ -30,6 +30,7 @@ use crate::consistency::client_level;
 use crate::consistency::promises::keeping;
 use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
+use crate::execution::profile::Detail;
 use crate::introspection::{processlist, rights};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
@@ -142,6 +143,7 @@ impl Session {
         self.connections.keep_required(&self.core);
         self.variables.lasting = Vec::new();
         self.run.chosen = None;
+        self.run.profile_by(Detail::Off);
         self.prepared.texts = None;
         let parked = self.handle.parked.take();
         if let Parked::Kept(kept) = parked {

@@ -127,6 +127,7 @@ impl ScratchServer {
             read_only: false,
             causal: false,
             at_login: false,
+            session: 0,
         }
     }
 

@@ -21,4 +21,6 @@ pub struct Target {
     pub key: Option<ServerKey>,
     /// For a login, not for a statement: such openings are counted apart.
     pub at_login: bool,
+    /// The session that wants it, for the flight recorder; 0 where none does.
+    pub session: u32,
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use farm::ServerId;
 use futures_channel::oneshot;
+use recorder::{Awaited, Step, note};
 use rustc_hash::FxHashMap;
 
 use crate::connection::cut::Ends;
@@ -224,7 +225,7 @@ impl Pools {
             if self.reserve(key, first_in_line) {
                 return self.note_opening(target, self.open(target, key, wanted).await);
             }
-            self.wait(key).await?;
+            self.wait(key, target.session).await?;
             first_in_line = true;
         }
     }
@@ -371,6 +372,11 @@ impl Pools {
             Ok(connection)
         };
         let mut connection = self.unless_cut(target, opening).await?;
+        let step = Step::Opened {
+            server: recorder::Server(target.server.0),
+            connection: connection.thread_id,
+        };
+        note(target.session, step);
         connection.pass = Some(pass);
         connection.edition = edition;
         connection.defaults = defaults;
@@ -385,6 +391,10 @@ impl Pools {
         target: &Target,
         opened: Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        if opened.is_err() {
+            let server = recorder::Server(target.server.0);
+            note(target.session, Step::OpeningFailed { server });
+        }
         let mut openings = self.opened.get();
         openings.note(target, opened.is_ok());
         self.opened.set(openings);
@@ -396,8 +406,15 @@ impl Pools {
         self.passes.find(key.profile).map_or(0, |pass| pass.user())
     }
 
-    async fn wait(&self, key: Key) -> Result<(), PoolError> {
+    async fn wait(&self, key: Key, session: u32) -> Result<(), PoolError> {
         let server = key.server;
+        let what = Some(Awaited::Connection);
+        let awaited = recorder::Server(server.0);
+        let began = Step::WaitBegins {
+            what,
+            server: awaited,
+        };
+        note(session, began);
         let (wake, woken) = oneshot::channel();
         let ticket = self.next_id.replace(self.next_id.get() + 1);
         self.servers
@@ -416,6 +433,12 @@ impl Pools {
             ticket,
         };
         let woken = reactor::timeout(Duration::from_millis(waited_ms), woken).await;
+        let ended = Step::WaitEnds {
+            what,
+            server: awaited,
+            came: woken.is_some(),
+        };
+        note(session, ended);
         if woken.is_none() {
             return Err(PoolError::WaitTimeout { waited_ms });
         }

@@ -378,6 +378,9 @@ commands! {
     "digest" "reset" DigestReset Every Admin true
         [ROUTER, LOCAL]
         "Begins to count statements anew; the result is how many rows there were.";
+    "trace" "dump" TraceDump Asked Admin false
+        []
+        "Keeps the last steps of the router that is asked in a file on its machine, for `heddle trace show`.";
     "config" "show" ConfigShow Asked Admin false
         [optional("version", "as this version has it; default: as it is now")]
         "Shows the farm's configuration as one document, for `config set`.";

@@ -63,6 +63,7 @@ pub enum Verb {
     DigestList,
     DigestShow,
     DigestReset,
+    TraceDump,
     ConfigShow,
     MetaExport,
     RouterList,

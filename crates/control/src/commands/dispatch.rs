@@ -20,6 +20,7 @@ use crate::commands::failover::ThreatCommands;
 use crate::commands::group::GroupCommands;
 use crate::commands::inspect::InspectCommands;
 use crate::commands::kv::KvCommands;
+use crate::commands::router;
 use crate::commands::server::ServerCommands;
 use crate::commands::transaction::TransactionCommands;
 use crate::context::Context;
@@ -146,11 +147,7 @@ impl Commands {
     }
 
     /// Carries out a command whose arguments fit the table. One that changes the farm gets the right to.
-    pub(crate) async fn dispatch(
-        &self,
-        verb: Verb,
-        args: &Arguments,
-    ) -> Result<Table, CommandError> {
+    pub(crate) async fn dispatch(&self, verb: Verb, args: &Arguments) -> Answer {
         let lead = || self.context.leadership.must_lead();
         match verb {
             Verb::GroupCreate => self.groups.group_create(&lead()?, args).await,
@@ -206,6 +203,7 @@ impl Commands {
             Verb::DigestList => digest::list(&self.background, args).await,
             Verb::DigestShow => digest::show(&self.background, args).await,
             Verb::DigestReset => digest::reset(&self.background).await,
+            Verb::TraceDump => router::dump_trace(&self.background).await,
             Verb::SessionKill => self.inspect.session_kill(args).await,
             Verb::RouterList => Ok(self.routers.router_list()),
             Verb::RotateAuthority => self.routers.rotate_authority(&lead()?).await,

@@ -6,11 +6,21 @@ use meta::Transaction;
 use serde_json::Value;
 
 use super::group::done;
+use crate::background::Background;
 use crate::leadership::lead::Lead;
 use catalog::command::{CommandError, Table};
 use catalog::event::{Event, when};
 use catalog::identity;
 use catalog::record::{FARM_AUTHORITY, authority_record};
+
+/// `trace dump`.
+pub(super) async fn dump_trace(background: &Background) -> Result<Table, CommandError> {
+    let dumped = background.in_turn(|sessions| sessions.dump_trace()).await?;
+    let (path, bytes) = dumped.map_err(CommandError::Refused)?;
+    let mut table = Table::new(&["path", "bytes"]);
+    table.rows.push(vec![path.into(), bytes.into()]);
+    Ok(table)
+}
 
 impl RouterCommands {
     /// Every router that lives, by slot.

@@ -6,6 +6,7 @@
 
 mod kept;
 mod order;
+mod recorded;
 mod rejoin;
 mod several;
 mod steps;
@@ -329,6 +330,8 @@ impl Driver {
         if self.others.is_retired() {
             return;
         }
+        let group = recorded::group(&self.failover.context.state().records, &self.group);
+        recorded::heard(group, &event);
         let actions = self.machine.step(self.failover.context.now_us(), event);
         let before = std::mem::replace(&mut self.cause, self.machine.cause());
         let over = |action: &Action| matches!(action, Action::Publish { .. });
@@ -338,6 +341,7 @@ impl Driver {
             self.failover.context.tally.count_failover(cause);
         }
         for action in actions {
+            recorded::wanted(group, &action);
             self.act(action);
         }
     }

@@ -157,6 +157,10 @@ impl Election {
             (inner.role(&leadership.id, Instant::now()), shown, before)
         };
         let was = leadership.role.send_replace(role.clone());
+        if was.leads != role.leads {
+            let (leads, number) = (role.leads.is_some(), role.leads.or(was.leads).unwrap_or(0));
+            recorder::note(0, recorder::Step::Leadership { leads, number });
+        }
         self.set_roster(self.roster_of(&role));
         let mut texts = shown.since(&before);
         if let (Some(number), None) = (was.leads, role.leads)

@@ -158,6 +158,8 @@ impl Probes {
 
     fn failed(&self, id: u32, error: &Error) {
         self.context.tally.probes_failed.fetch_add(1, Relaxed);
+        let server = recorder::Server(id);
+        recorder::note(0, recorder::Step::ProbeFailed { server });
         let failures_max = self.context.settings().observation.probe_failures;
         let turn = self
             .context

@@ -12,6 +12,7 @@ pub(crate) mod binlog;
 pub(crate) mod grants;
 pub(crate) mod mysqlfabric;
 pub(crate) mod relocate;
+pub(crate) mod trace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub enum Action {
     Move(Move),
     Grants(Grants),
     Binlog(BinlogDump),
+    Trace(trace::Show),
     Doctor(diagnosis::Flags),
     Apply(Apply),
     /// In the words of `mysqlfabric`.
@@ -233,6 +235,12 @@ pub fn read() -> Action {
             }
             _ => Action::Ask(question(name, matches)),
         },
+        TRACE => match matches.subcommand() {
+            Some(("show", matches)) => Action::Trace(
+                trace::Show::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+            ),
+            _ => Action::Ask(question(name, matches)),
+        },
         "grants" => {
             Action::Grants(Grants::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
         }
@@ -329,10 +337,10 @@ fn program() -> Command {
     groups.dedup();
     groups.into_iter().fold(program, |program, group| {
         let command = group_command(group);
-        program.subcommand(if group == "meta" {
-            command.subcommands(offline_commands())
-        } else {
-            command
+        program.subcommand(match group {
+            "meta" => command.subcommands(offline_commands()),
+            TRACE => command.subcommand(show_trace()),
+            _ => command,
         })
     })
 }
@@ -344,7 +352,7 @@ const APPLY_ABOUT: &str = "Applies the farm's changes to another MySQL or MariaD
 
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.
-Every command but `up`, `serve`, `grants`, `binlog dump`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
+Every command but `up`, `serve`, `grants`, `binlog dump`, `trace show`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
 or at 127.0.0.1:6080. Commands need its token: $HEDDLE_TOKEN, or the file
 `token` in --data.";
 
@@ -355,6 +363,15 @@ started again. After kill -9 of `heddle up` itself the servers run on, and the n
 the same DIR finds them.
 
 ";
+
+/// What the flight recorder kept.
+const TRACE: &str = "trace";
+
+/// What reads dumps and rings, whether or not a router runs.
+fn show_trace() -> Command {
+    trace::Show::augment_args(Command::new("show"))
+        .about("Shows the last steps of a router, as dumps and rings have them (docs/TRACES.md)")
+}
 
 /// What writes a store itself, while no router does.
 fn offline_commands() -> [Command; 2] {

@@ -8,6 +8,7 @@ pub mod slow_log;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -33,6 +34,7 @@ use statistics::History;
 pub use self::in_force::{count, in_force};
 use crate::doors::Doors;
 use crate::doors::rows::RowsOnCores;
+use crate::flight::{self, FlightRecorder};
 use crate::settings::{BackendCredential, Settings};
 
 /// What digests are kept in.
@@ -270,6 +272,8 @@ pub struct DataPlane {
     slot: AtomicU8,
     /// What was counted by digest in each minute of the last day.
     history: Mutex<History>,
+    /// Empty where nothing is recorded.
+    flight: OnceLock<Arc<FlightRecorder>>,
 }
 
 struct Open {
@@ -292,6 +296,24 @@ pub fn shown(of: &Arc<DataPlane>) -> (Vec<Arc<dyn Metrics>>, Arc<dyn Rows>) {
 }
 
 impl DataPlane {
+    /// Begins to record what the control plane does, on whose thread this is, and later the cores.
+    pub fn record(&self, settings: &Settings, state: &Path) {
+        if let Some(flight) = flight::start(settings, state) {
+            let _ = self.flight.set(flight);
+        }
+    }
+
+    /// What keeps the last steps, if anything does.
+    pub fn flight(&self) -> Option<&Arc<FlightRecorder>> {
+        self.flight.get()
+    }
+
+    /// True when every core answers within `limit`, or none runs yet. Blocks.
+    pub fn cores_answer(&self, limit: std::time::Duration) -> bool {
+        let open = self.open.get();
+        open.is_none_or(|open| open.killer.cores_answer(limit))
+    }
+
     /// Counters of one core, for what is counted on no core; `None` before the door is open.
     pub fn counters(&self) -> Option<&session::Counters> {
         let open = self.open.get()?;
@@ -402,6 +424,16 @@ impl Sessions for DataPlane {
         digests::locked(&self.history).clear();
         let open = self.open.get();
         open.map_or(0, |open| digests::reset(&open.dealer))
+    }
+
+    fn dump_trace(&self) -> Result<(String, u64), String> {
+        let Some(flight) = self.flight.get() else {
+            return Err(
+                "nothing is recorded: flight_recorder is 0, or the log says why".to_owned(),
+            );
+        };
+        let dump = flight.dump("command").map_err(|error| error.to_string())?;
+        Ok((dump.path.display().to_string(), dump.bytes))
     }
 
     fn placed(&self, slot: u8) {

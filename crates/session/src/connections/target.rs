@@ -16,6 +16,7 @@ pub(crate) fn target(snapshot: &Snapshot, id: ServerId, read_only: bool) -> Opti
         read_only,
         causal: read_only && galera,
         at_login: false,
+        session: 0,
     })
 }
 
@@ -30,5 +31,6 @@ pub(crate) fn nowhere() -> Target {
         read_only: false,
         causal: false,
         at_login: true,
+        session: 0,
     }
 }

@@ -9,6 +9,9 @@ use faults::{Plant, Point};
 use machines::xa::commit::Refusal;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
+use recorder::Moment;
+
+use crate::introspection::recorded;
 
 /// The account has not been given the right to decide, or what it needs for it is not there:
 /// ER_PROCACCESS_DENIED_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_DB_ERROR, ER_DBACCESS_DENIED_ERROR, and what
@@ -80,7 +83,15 @@ impl Question {
     ) -> Said {
         let (before, behind_it) = self.points();
         before.pass();
+        let (begins, done) = self.moments();
+        recorded::distributed(connection, begins);
         let said = self.put(connection, behind, told).await;
+        let came_to = match &said {
+            Said::Done => done,
+            Said::Refused(_) | Said::NotAllowed => Moment::Refused,
+            Said::Lost => Moment::Unknown,
+        };
+        recorded::distributed(connection, came_to);
         if matches!(said, Said::Done) {
             behind_it.pass();
         }
@@ -94,6 +105,16 @@ impl Question {
             Question::Decide { .. } | Question::Single { .. } => (Point::Decide, Point::Decided),
             Question::Commit(_) => (Point::Finish, Point::Finished),
             Question::Rollback(..) => (Point::Undo, Point::Undone),
+        }
+    }
+
+    /// The same for the flight recorder.
+    fn moments(&self) -> (Moment, Moment) {
+        match self {
+            Question::Prepare(_) | Question::Hold { .. } => (Moment::Prepare, Moment::Prepared),
+            Question::Decide { .. } | Question::Single { .. } => (Moment::Decide, Moment::Decided),
+            Question::Commit(_) => (Moment::Commit, Moment::Committed),
+            Question::Rollback(..) => (Moment::Undo, Moment::Undone),
         }
     }
 

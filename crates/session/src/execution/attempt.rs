@@ -21,9 +21,10 @@ use crate::consistency::write_tags::tagging;
 use crate::counters::count;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::pipe::Pipe;
-use crate::execution::profile::Step;
+use crate::execution::profile::{Detail, Step, server_counters};
 use crate::execution::statement_run::clock::{end_attempt, start_clock};
 use crate::execution::{pipe, pipeline, relayed};
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
 use crate::prepared::{prepared_packets, ready};
@@ -52,6 +53,9 @@ pub(crate) async fn attempt(
     read_only: bool,
 ) -> Result<Answer, End> {
     let connection = lease.connection_mut();
+    if session.run.detail == Detail::Server && may_count(&session.client.request, run) {
+        session.run.before = Box::pin(server_counters::before(connection)).await;
+    }
     begin_attempt(session, connection, run);
     let answer = attempt_inner(session, connection, run, read_only).await;
     end_attempt(&session.handle, &mut session.run);
@@ -60,6 +64,7 @@ pub(crate) async fn attempt(
 
 /// A statement goes to this connection: others on the core may see, stop and time it.
 pub(crate) fn begin_attempt(session: &mut Session, connection: &Connection, run: &Run) {
+    recorded::sent(session.handle.id, connection);
     session.handle.running.set(Some((connection.server, connection.thread_id)));
     if session.run.measured.is_none() {
         let digest = user_variables::digest(
@@ -438,6 +443,17 @@ fn relay_of(
     )
     .showing(context.variables.shown(connection, shape))
     .of_several(shape.has_several_results())
+}
+
+/// The server may be asked what it counts, around this statement.
+fn may_count(request: &Request, run: &Run) -> bool {
+    let Shape {
+        class, verb, facts, ..
+    } = run.shape;
+    let is_whole = !request.has_more() && run.resume.is_none();
+    is_whole
+        && !matches!(run.job, Job::Prepare(_))
+        && server_counters::may_count(class, verb, facts)
 }
 
 impl GroupConnections {

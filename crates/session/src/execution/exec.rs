@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use backend::{Global, TOO_MANY_STATEMENTS, Target};
 use mysql_wire::relay::{Expect, Outcome};
+use recorder::Retry;
 use routing::{Level, Plan};
 use sqltext::{Class, Facts, MsHint, Verb};
 
@@ -233,6 +234,17 @@ impl Answer {
         sequence: Some(1),
         sent: None,
     });
+
+    /// For the flight recorder: why the command is to run again, where a server says so.
+    pub(crate) fn retry(&self) -> Option<Retry> {
+        match self {
+            Answer::WritesOnReplica => Some(Retry::WritesOnReplica),
+            Answer::Transient | Answer::Collided => Some(Retry::Transient),
+            Answer::Again => Some(Retry::PrepareAnew),
+            Answer::ReadOnly(_) => Some(Retry::ReadOnly),
+            Answer::Done(_) | Answer::Differs | Answer::Lost(_) | Answer::Refused(_) => None,
+        }
+    }
 
     /// It broke before the server could have the whole command.
     pub(crate) const UNSENT: Answer = Answer::Lost(Loss {

@@ -14,6 +14,7 @@ use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::profile::Step;
 use crate::execution::statement_run::Measured;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::variables::user_variables;
@@ -82,6 +83,7 @@ fn kind(class: Class) -> Kind {
 
 fn record(session: &mut Session, measured: &Measured, pending: u64) {
     let call = call(session, measured, pending);
+    recorded::finished(session.handle.id, call.error, call.rows_sent);
     let core = &session.core;
     let door = match session.handle.internal_runs.get() {
         Some(_) => Door::Keys,

@@ -33,6 +33,7 @@ use crate::execution::relayed::readdress;
 use crate::execution::statement_run::clock;
 use crate::execution::{attempt, rules};
 use crate::execution::{measure, relayed};
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
@@ -232,6 +233,8 @@ pub(crate) async fn ride(
         if session.core.digests.is_on() {
             measure::begin(session, &run.shape, run.job);
         }
+        let digest = session.handle.asked.borrow().digest;
+        recorded::statement(session.handle.id, session.handle.command.get(), digest);
         clock::start_clock(&session.core, &session.handle, &mut session.run, &run.shape);
         replay::begin_log(
             &session.core,

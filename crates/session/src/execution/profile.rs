@@ -6,6 +6,9 @@
 //!
 //! Must not know: sessions and their parts, how a profile is shown.
 
+pub(crate) mod server_counters;
+
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +33,34 @@ pub(crate) enum Step {
     Serve,
     /// Waiting for a primary.
     Hold,
+}
+
+/// How much of each statement a session wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Detail {
+    #[default]
+    Off,
+    /// The time of each step.
+    Steps,
+    /// Also what the server counted, by questions of Heddle's own around the statement.
+    Server,
+}
+
+impl Detail {
+    pub const NAMES: &str = "off, steps, server";
+
+    pub fn named(text: &str) -> Option<Detail> {
+        let all = [Detail::Off, Detail::Steps, Detail::Server];
+        all.into_iter().find(|it| text.eq_ignore_ascii_case(it.name()))
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Detail::Off => "off",
+            Detail::Steps => "steps",
+            Detail::Server => "server",
+        }
+    }
 }
 
 /// The last statement.
@@ -58,6 +89,8 @@ pub(crate) struct Profile {
     bytes: u64,
     /// What ran on each of several groups.
     pub parts: Vec<PartProfile>,
+    /// What its server counted for it, where somebody wanted to know and could.
+    pub counters: Option<Rc<server_counters::Values>>,
     clock: Clock,
 }
 
@@ -225,6 +258,11 @@ impl Profile {
     /// Every step is timed from the next statement on. False where that was so already.
     pub fn time_steps(&mut self) -> bool {
         !std::mem::replace(&mut self.clock.fine, true)
+    }
+
+    /// No step is timed from the next statement on, but what everybody's are.
+    pub fn time_no_steps(&mut self) {
+        self.clock.fine = false;
     }
 
     /// Where nothing else ended the time, it ends now.

@@ -15,12 +15,64 @@ use crate::consistency::reads::{self, want_positions};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
 /// Chooses the server.
 pub(crate) fn route(
+    session: &mut Session,
+    shape: &Shape,
+    job: Option<Job>,
+    avoid: &[ServerId],
+) -> Result<(Plan, Target), Refusal> {
+    let mut routed = choose(session, shape, job, avoid);
+    recorded::routed(session.handle.id, &mut routed);
+    routed
+}
+
+/// The same for a read of which it is known what part of the required GTID it needs.
+fn route_for(
+    session: &mut Session,
+    shape: &Shape,
+    avoid: &[ServerId],
+    need: Position,
+) -> Result<(Plan, Target), Refusal> {
+    count(&session.core.counters.reads_narrowed);
+    session.promises.narrowed = Some(Box::new(need));
+    route_once(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &mut session.promises,
+        &session.run,
+        shape,
+        avoid,
+    )
+}
+
+/// The same for a text that is not the current command's, and is not run.
+pub(crate) fn foresee_route(
+    session: &mut Session,
+    shape: &Shape,
+    text: &[u8],
+) -> Result<(Plan, Target), Refusal> {
+    let routed = choose(session, shape, None, &[])?;
+    match client_level::need_of_text(
+        &session.core,
+        &session.variables,
+        &session.connections,
+        &session.promises,
+        shape,
+        text,
+    ) {
+        Some(need) => route_for(session, shape, &[], need),
+        None => Ok(routed),
+    }
+}
+
+fn choose(
     session: &mut Session,
     shape: &Shape,
     job: Option<Job>,
@@ -50,46 +102,6 @@ pub(crate) fn route(
         .and_then(|job| client_level::need_of(&session.context(), &session.promises, shape, job))
     {
         Some(need) => route_for(session, shape, avoid, need),
-        None => Ok(routed),
-    }
-}
-
-/// The same for a read of which it is known what part of the required GTID it needs.
-fn route_for(
-    session: &mut Session,
-    shape: &Shape,
-    avoid: &[ServerId],
-    need: Position,
-) -> Result<(Plan, Target), Refusal> {
-    count(&session.core.counters.reads_narrowed);
-    session.promises.narrowed = Some(Box::new(need));
-    route_once(
-        &session.core,
-        &session.variables,
-        &session.connections,
-        &mut session.promises,
-        &session.run,
-        shape,
-        avoid,
-    )
-}
-
-/// The same for a text that is not the current command's, and is not run.
-pub(crate) fn foresee_route(
-    session: &mut Session,
-    shape: &Shape,
-    text: &[u8],
-) -> Result<(Plan, Target), Refusal> {
-    let routed = route(session, shape, None, &[])?;
-    match client_level::need_of_text(
-        &session.core,
-        &session.variables,
-        &session.connections,
-        &session.promises,
-        shape,
-        text,
-    ) {
-        Some(need) => route_for(session, shape, &[], need),
         None => Ok(routed),
     }
 }

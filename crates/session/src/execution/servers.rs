@@ -27,6 +27,7 @@ use crate::execution::profile::Step;
 use crate::execution::servers_tried::checkout;
 use crate::execution::{attempt, relayed, route};
 use crate::execution::{servers_tried, without};
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::prepared::ready;
@@ -35,6 +36,7 @@ use crate::transaction::outcome::recover;
 use crate::transaction::replay;
 use crate::transaction::{loss, settle};
 use crate::variables::diagnostics::answers;
+use recorder::Retry;
 
 /// Runs a command that only a server of the current group can answer.
 async fn run_on_servers(session: &mut Session, shape: Shape, job: Job) -> Result<Ran, End> {
@@ -95,6 +97,7 @@ async fn try_server(
     let (mut lease, pins) = match checkout(session, &plan, &target, &run.shape).await {
         Ok(taken) => taken,
         Err(error) if free && servers_tried::elsewhere_may_help(&error, plan.read_only) => {
+            recorded::retried(session.handle.id, plan.server, Some(Retry::Refused));
             loss::suspect_refusal(&session.core, &session.handle, plan.server, &error);
             reads::pass_over(&session.core, &session.connections, plan.server, avoid);
             return Ok(true);
@@ -108,6 +111,7 @@ async fn try_server(
             return Box::pin(loss::hold_failed(session, run, avoid, &tried, error)).await;
         }
     };
+    recorded::taken(session.handle.id, lease.connection(), !run.alone);
     session.run.profile.lap(Step::Connect);
     run.pins = pins;
     let (handle, own, shape) = (&session.handle, &session.variables, &run.shape);
@@ -119,8 +123,9 @@ async fn try_server(
         let turning = Box::pin(turn_away(session, run));
         return turning.await.map(|()| false);
     }
-    let (core, connections, promises) = (&session.core, &session.connections, &session.promises);
-    if plan.wait && !Box::pin(ask::await_required(core, connections, promises, &mut lease)).await {
+    let of = (&*session.core, target.session);
+    let (connections, promises) = (&session.connections, &session.promises);
+    if plan.wait && !Box::pin(ask::await_required(of, connections, promises, &mut lease)).await {
         avoid.push(plan.server);
         reclaim::give_back(&session.handle, lease);
         return Ok(true);
@@ -141,7 +146,7 @@ async fn try_server(
             run,
             &done.outcome,
         );
-        settle::settle(session, lease, &run.shape, run.pins, done.outcome, done.changes)?;
+        settle::settle_run(session, lease, run, *done).await?;
         return Ok(false);
     }
     let tried = Tried { plan, target, free };
@@ -163,6 +168,7 @@ async fn go_on(
     ended: (Lease, Answer),
 ) -> Result<bool, End> {
     let (mut lease, answer) = ended;
+    recorded::retried(session.handle.id, tried.plan.server, answer.retry());
     match answer {
         Answer::Done(_) => return Ok(false),
         Answer::Refused(refusal) => {
@@ -205,6 +211,7 @@ async fn go_on(
             return loss::tell_difference(session, run, tried).await.map(|()| false);
         }
         Answer::Lost(loss) => {
+            recorded::lost(session.handle.id, lease.connection(), loss.forwarded);
             run.lost_on = Some(recover::lost_on(
                 &session.core,
                 &mut session.connections,

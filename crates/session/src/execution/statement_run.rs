@@ -16,7 +16,8 @@ use statistics::Kind;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::point::Point;
-use crate::execution::profile::Profile;
+use crate::execution::profile::server_counters::Before;
+use crate::execution::profile::{Detail, Profile};
 use crate::execution::ruled::Ruled;
 use crate::per_core::handle::{Asked, Handle};
 use crate::session::context::StatementContext;
@@ -43,6 +44,10 @@ pub(crate) struct StatementRun {
     pub profiles: Option<VecDeque<(Profile, Asked)>>,
     /// What it is counted as.
     pub measured: Option<Measured>,
+    /// How much the session wants to know of each.
+    pub detail: Detail,
+    /// What its server had counted before, until that is compared.
+    pub before: Option<Box<Before>>,
     /// Whether a command that came behind it goes to the same group; without it none is sent before its turn.
     pub stays: Option<Stays>,
 }
@@ -67,6 +72,7 @@ impl StatementRun {
     /// The next statement begins, whether it will go to a server or not; `asked` is still about the one before.
     #[inline]
     pub fn next(&mut self, asked: &Asked) {
+        self.before = None;
         if std::mem::take(&mut self.profile.begun)
             && let Some(profiles) = &mut self.profiles
         {
@@ -74,6 +80,18 @@ impl StatementRun {
                 profiles.pop_front();
             }
             profiles.push_back((self.profile.clone(), asked.clone()));
+        }
+    }
+
+    /// The session wants to know so much from the next statement on.
+    pub fn profile_by(&mut self, detail: Detail) {
+        self.detail = detail;
+        match detail {
+            Detail::Off => self.profile.time_no_steps(),
+            Detail::Steps | Detail::Server => {
+                self.profile.time_steps();
+                self.profiles.get_or_insert_default();
+            }
         }
     }
 

@@ -513,6 +513,7 @@ impl Core {
             }
             return;
         };
+        recorder::note(id, recorder::Step::Killed {});
         if !how.query {
             // As on the servers: the client finds its connection closed, whatever it waits for.
             handle.killed.set(true);

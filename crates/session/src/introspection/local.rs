@@ -272,10 +272,14 @@ const PROFILE: [&str; 23] = [
     "trace",
 ];
 
+/// The columns of what a server counted.
+const COUNTERS: [&str; 3] = ["server", "counter", "added"];
+
 /// `HEDDLE PROFILE [FOR n]`: the last statement, or the one n - 1 before it: a row, and one more for each part of
 /// one that ran on several groups; none where there is no such statement. `HEDDLE PROFILE REPEAT`: the
 /// last statement's OK once more, for client libraries that keep its numbers from the last reply:
-/// who asked Heddle something in between has them back.
+/// who asked Heddle something in between has them back. `HEDDLE PROFILE SERVER [FOR n]`: what the statement's server
+/// counted for it, where `heddle_profile` was `server`.
 async fn show_profile(
     (core, handle): (&Core, &Handle),
     client: &mut impl ReplySink,
@@ -284,9 +288,11 @@ async fn show_profile(
     run: &mut StatementRun,
     words: &[String],
 ) -> Result<(), End> {
+    let counted = words.first().is_some_and(|word| word.eq_ignore_ascii_case("server"));
+    let words = &words[usize::from(counted)..];
     let back = match words {
         [] => 1,
-        [word] if word.eq_ignore_ascii_case("repeat") => {
+        [word] if !counted && word.eq_ignore_ascii_case("repeat") => {
             let status = session::status_now(variables, transaction);
             return client.answer_ok(&run.profile.ok(status)).await;
         }
@@ -297,11 +303,14 @@ async fn show_profile(
         _ => 0,
     };
     if back == 0 {
-        let text = "usage: HEDDLE PROFILE [REPEAT | FOR 1 to 100]";
+        let text = "usage: HEDDLE PROFILE [REPEAT | [SERVER] [FOR 1 to 100]]";
         return client.error(&error::COMMAND_REFUSED, &[text]).await;
     }
     let mut answer = Answer {
-        columns: PROFILE.map(str::to_owned).to_vec(),
+        columns: match counted {
+            true => COUNTERS.map(str::to_owned).to_vec(),
+            false => PROFILE.map(str::to_owned).to_vec(),
+        },
         rows: Vec::new(),
     };
     {
@@ -317,11 +326,26 @@ async fn show_profile(
         let before = before.iter().rev().map(|(profile, asked)| (profile, asked));
         if let Some((profile, asked)) = last.into_iter().chain(before).nth(back - 1) {
             let open = variables.status.contains(Status::IN_TRANS);
-            answer.rows = profiled(core, profile, asked, open);
+            answer.rows = match counted {
+                true => counters_of(core, profile),
+                false => profiled(core, profile, asked, open),
+            };
         }
     }
     run.profile.time_steps();
     send_answer(client, variables, transaction, answer).await
+}
+
+/// What the server of a statement counted for it.
+fn counters_of(core: &Core, profile: &Profile) -> Vec<Vec<Option<String>>> {
+    let (Some((plan, _)), Some(counters)) = (profile.plan, &profile.counters) else {
+        return Vec::new();
+    };
+    let [server, ..] = placed(core, plan.server, profile.connection, plan.read_only);
+    let row = |(name, added): &(String, u64)| {
+        vec![server.clone(), Some(name.clone()), Some(added.to_string())]
+    };
+    counters.iter().map(row).collect()
 }
 
 /// A statement and its parts.

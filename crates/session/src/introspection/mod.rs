@@ -8,6 +8,7 @@ pub(crate) mod local;
 pub(crate) mod operator;
 pub(crate) mod peers;
 pub(crate) mod processlist;
+pub(crate) mod recorded;
 pub(crate) mod registry;
 pub(crate) mod rights;
 pub(crate) mod statistics;

@@ -17,6 +17,7 @@ use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::measure;
 use crate::execution::rules::{decision, rewrite_query};
+use crate::introspection::recorded;
 use crate::place::run;
 use crate::session::{self, Session};
 
@@ -28,6 +29,8 @@ pub(crate) async fn run_command(session: &mut Session, shape: Shape, job: Job) -
     if measured {
         measure::begin(session, &shape, job);
     }
+    let digest = measured.then(|| session.handle.asked.borrow().digest).flatten();
+    recorded::statement(session.handle.id, session.handle.command.get(), digest);
     let done = match session.core.shared.rules.is_empty() || !governed || shape.bad_hint {
         true => run::run_free(session, shape, job).await,
         false => Box::pin(run_ruled(session, shape, job)).await,

@@ -313,7 +313,7 @@ async fn take_part(
     let tried = Tried { plan, target, free };
     if plan.wait
         && !Box::pin(ask::await_required(
-            &session.core,
+            (&session.core, tried.target.session),
             &session.connections,
             &session.promises,
             &mut lease,

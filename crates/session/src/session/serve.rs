@@ -16,6 +16,7 @@ use mysql_wire::command::Command;
 use mysql_wire::reply::{OkPacket, SessionChange};
 use mysql_wire::status::Status;
 use reactor::Sock;
+use recorder::{Step, note};
 use sqltext::Dialect;
 
 use crate::authentication::expired;
@@ -35,6 +36,7 @@ use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::dist_txn::end;
 use crate::execution::statement_run::StatementRun;
+use crate::introspection::recorded;
 use crate::introspection::registry::Entry;
 use crate::introspection::rights;
 use crate::per_core::handle::Handle;
@@ -69,6 +71,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         return;
     };
     let id = core.shared.registry.next_id();
+    note(id, Step::Accepted {});
     core.heed_settings();
     let bytes_max = core.settings().packet_bytes_max;
     let channel = Channel::new(sock);
@@ -82,7 +85,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
             if matches!(end, End::Refused(why) if NO_LOGIN.contains(&why)) {
                 core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
-            return refused(&core, end, peer);
+            return refused(&core, &end, (peer, id));
         }
         None => {
             // Whom the router itself kept waiting has not failed.
@@ -90,9 +93,10 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
                 core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
-            return refused(&core, end, peer);
+            return refused(&core, &end, (peer, id));
         }
     };
+    note(id, Step::LoggedIn {});
     places.logged_in();
     let of_account = identity.account_place.as_ref().map(AccountPlace::memory);
     client.admit(bytes_max, of_account.unwrap_or(core.shared.live.memory()));
@@ -121,6 +125,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
     drop(session);
     // Its pass is gone, and with it the reason for some connections.
     core.close_unneeded();
+    recorded::ended(id, &end);
     tracing::debug!(session = id, peer = %peer, end = end.name(), "session ended");
     if matches!(end, End::Refused(_)) {
         count(&core.counters.protocol_errors);
@@ -130,7 +135,8 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
     }
 }
 
-fn refused(core: &Core, end: End, peer: SocketAddr) {
+fn refused(core: &Core, end: &End, (peer, id): (SocketAddr, u32)) {
+    recorded::refused(id, end);
     tracing::info!(peer = %peer, reason = end.name(), "login refused");
     count(&core.counters.logins_refused);
 }

@@ -11,6 +11,7 @@ use mysql_wire::command::Command;
 use mysql_wire::packet;
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
+use recorder::{Server, Step, note};
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
@@ -99,7 +100,12 @@ pub(crate) async fn recover_transaction(
         let text = format!("it cannot be done again: {reason}");
         return tell_over(session, run, tried, loss, text).await;
     }
-    replay_transaction(session, run, tried, loss).await
+    let (id, server) = (session.handle.id, Server(tried.plan.server.0));
+    note(id, Step::ReplayBegins { server });
+    let recovered = replay_transaction(session, run, tried, loss).await;
+    let done = matches!(recovered, Ok(Recovered::Again));
+    note(id, Step::ReplayEnds { done });
+    recovered
 }
 
 /// The transaction is over without having happened; the client may run it again.

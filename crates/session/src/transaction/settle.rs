@@ -16,9 +16,10 @@ use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::execution::cache::recall;
-use crate::execution::exec::{Run, Shape};
+use crate::execution::exec::{Done, Run, Shape};
+use crate::execution::profile::server_counters::Before;
 use crate::execution::statement_run::StatementRun;
-use crate::introspection::statistics;
+use crate::introspection::{recorded, statistics};
 use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
@@ -37,16 +38,7 @@ pub(crate) fn settle(
     changes: Changes,
 ) -> Result<(), End> {
     let pins = learn(session, lease.connection_mut(), shape, pins, &outcome, changes);
-    if outcome.error.is_none() && completion(&session.variables, shape.verb).1 {
-        // The server closes the connection now, and so does Heddle.
-        return Err(End::Quit);
-    }
-    match goes(&session.variables, shape, pins, outcome.error.is_some()) {
-        Goes::Nowhere => session.connections.current.held = Some(Held { lease, pins }),
-        Goes::Aside => park(&session.core, &session.handle, &session.variables, lease, shape),
-        Goes::Back => give_back(&session.handle, lease),
-    }
-    Ok(())
+    place(session, lease, shape, pins, outcome.error.is_some())
 }
 
 /// After a complete reply of its own connection: takes note of what others may use.
@@ -98,6 +90,7 @@ pub(crate) fn learn(
     outcome: &Outcome,
     changes: Changes,
 ) -> Pins {
+    recorded::answered(session.handle.id, connection, outcome);
     note_owner(&session.handle, &mut session.run, connection, outcome);
     if outlives_reset(shape.verb) {
         connection.condemn();
@@ -116,6 +109,7 @@ pub(crate) fn learn(
         keeping::note_promises(session, connection, shape, &changes, failed, in_transaction);
     statistics::note_gtid(&session.core, shape, changes.gtid.is_some(), doubt, in_transaction);
     if let Some(gtid) = changes.gtid {
+        recorded::committed(session.handle.id, &gtid);
         connection.reported.note(connection.engine(), &gtid);
     }
     note_connection(&session.handle, &mut session.connections, connection);
@@ -184,6 +178,59 @@ fn note_connection(handle: &Handle, connections: &mut GroupConnections, connecti
     handle.login_timeout_s.set(connection.login_timeout_s);
 }
 
+/// After the complete reply of one statement on its connection: takes note of it, of what its server counted where
+/// the session wants that, and keeps or gives back the connection.
+pub(crate) async fn settle_run(
+    session: &mut Session,
+    lease: Lease,
+    run: &Run,
+    done: Done,
+) -> Result<(), End> {
+    match session.run.before.take() {
+        None => settle(session, lease, &run.shape, run.pins, done.outcome, done.changes),
+        Some(before) => Box::pin(settle_counted(session, lease, run, done, &before)).await,
+    }
+}
+
+async fn settle_counted(
+    session: &mut Session,
+    mut lease: Lease,
+    run: &Run,
+    done: Done,
+    before: &Before,
+) -> Result<(), End> {
+    let Done { outcome, changes } = done;
+    let connection = lease.connection_mut();
+    let pins = learn(session, connection, &run.shape, run.pins, &outcome, changes);
+    // What somebody may still ask for stays as it is.
+    if outcome.error.is_none() && !leaves(&session.variables, &run.shape) {
+        session.run.profile.counters = before.added(connection).await.map(Rc::new);
+        // From now on only the session knows what the statement left.
+        connection.owner.statement = 0;
+    }
+    place(session, lease, &run.shape, pins, outcome.error.is_some())
+}
+
+/// Keeps a connection behind a complete reply of which everything is noted, or gives it back.
+fn place(
+    session: &mut Session,
+    lease: Lease,
+    shape: &Shape,
+    pins: Pins,
+    failed: bool,
+) -> Result<(), End> {
+    if !failed && completion(&session.variables, shape.verb).1 {
+        // The server closes the connection now, and so does Heddle.
+        return Err(End::Quit);
+    }
+    match goes(&session.variables, shape, pins, failed) {
+        Goes::Nowhere => session.connections.current.held = Some(Held { lease, pins }),
+        Goes::Aside => park(&session.core, &session.handle, &session.variables, lease, shape),
+        Goes::Back => give_back(&session.handle, lease),
+    }
+    Ok(())
+}
+
 /// Where a connection goes behind a complete reply.
 #[derive(Debug, PartialEq, Eq)]
 enum Goes {
@@ -202,14 +249,18 @@ fn goes(variables: &SessionVariables, shape: &Shape, pins: Pins, failed: bool) -
     if in_transaction || !pins.is_empty() {
         return Goes::Nowhere;
     }
-    let left = variables.diagnostics.unasked()
-        || variables.gets_diagnostics
-        || variables.diagnostics.counted(shape)
-        || reclaim::unfetched(variables);
-    match left {
+    match leaves(variables, shape) {
         true => Goes::Aside,
         false => Goes::Back,
     }
+}
+
+/// The statement left something on its connection that only the connection knows.
+fn leaves(variables: &SessionVariables, shape: &Shape) -> bool {
+    variables.diagnostics.unasked()
+        || variables.gets_diagnostics
+        || variables.diagnostics.counted(shape)
+        || reclaim::unfetched(variables)
 }
 
 fn pins_after(

@@ -23,6 +23,7 @@ use crate::consistency::tokens::token;
 use crate::dist_txn::terms::of_session;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::Shape;
+use crate::execution::profile::Detail;
 use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
@@ -57,6 +58,7 @@ enum Change {
     Monotonic(bool),
     CacheTtl(u32),
     RowCache(bool),
+    Profile(Detail),
     FailoverWait(u64),
     Atomic(Option<Atomic>),
     /// It follows the defaults again.
@@ -159,6 +161,7 @@ async fn change_own(session: &mut Session, changes: Vec<Change>) -> Result<(), E
             Change::Default(which) => promises.own -= which,
             Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
             Change::RowCache(on) => promises.row_cache = on,
+            Change::Profile(detail) => session.run.profile_by(detail),
             Change::Token(None) => session.connections.current.seen.forget(),
             Change::Token(Some(_)) => {}
         }
@@ -176,6 +179,7 @@ async fn answer_own(session: &mut Session, asked: &[Question]) -> Result<(), End
             "heddle_max_lag_ms" => session.promises.max_lag_ms.to_string(),
             "heddle_cache_ttl_s" => session.promises.cache_ttl_s.to_string(),
             "heddle_row_cache" => u8::from(session.promises.row_cache).to_string(),
+            "heddle_profile" => session.run.detail.name().to_owned(),
             "heddle_failover_wait_ms" => session.promises.failover_wait_ms.to_string(),
             "heddle_monotonic" => u8::from(session.promises.monotonic).to_string(),
             "heddle_atomic" => {
@@ -329,6 +333,14 @@ fn change_of(name: String, value: Value) -> Result<Change, Refused> {
         },
         ("heddle_row_cache", Value::Default) => Ok(Change::RowCache(false)),
         ("heddle_row_cache", Value::Text(text)) => switch(name, text).map(Change::RowCache),
+        ("heddle_profile", Value::Default) => Ok(Change::Profile(Detail::Off)),
+        ("heddle_profile", Value::Text(text)) => match Detail::named(&text) {
+            Some(detail) => Ok(Change::Profile(detail)),
+            None => {
+                let values = format!("; it is one of {}", Detail::NAMES);
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
         ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
         ("heddle_failover_wait_ms", Value::Text(text)) => {
             match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {

@@ -29,6 +29,11 @@ impl Digest {
         let half = hash.first_chunk().expect("32 bytes have 16");
         Digest(u128::from_be_bytes(*half))
     }
+
+    /// The first 16 of its digits, where there is no room for more.
+    pub fn half(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
 }
 
 impl Display for Digest {

@@ -16,6 +16,7 @@ const RANKS: &[(&str, u8)] = &[
     ("farm", 0),
     ("enginesql", 0),
     ("memory", 0),
+    ("recorder", 0),
     ("changes", 1),
     ("routing", 1),
     ("machines", 1),

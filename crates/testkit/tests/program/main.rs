@@ -4,6 +4,7 @@ mod at_rest;
 mod doctor;
 mod fabric;
 mod fabric_import;
+mod flight;
 mod handover;
 mod http;
 mod package;

@@ -8,5 +8,6 @@ mod hooks;
 mod live_settings;
 mod marks;
 mod rules;
+mod server_counters;
 mod split;
 mod statistics;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use backend::{ConnectionError, Lease, Pass, PoolError, SessionState, Target};
 use farm::{Snapshot, error};
 use futures_channel::oneshot;
+use recorder::Awaited;
 
 use crate::client::answer::Answers;
 use crate::client::end::End;
@@ -22,6 +23,7 @@ use crate::counters::{Counters, count};
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
 use crate::execution::statement_run::clock;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::session::{self, Session, is_free};
@@ -225,7 +227,9 @@ pub(crate) async fn hold(session: &mut Session, run: &mut Run, cause: Cause) -> 
     if !over {
         let handle = &session.handle;
         let seat = session.connections.current.group;
+        recorded::wait_began(handle.id, Awaited::Primary, 0);
         wake = session.core.wait(Some(handle), seat, hold, cause, left_us).await;
+        recorded::wait_ended(handle.id, Awaited::Primary, 0, wake == Wake::Try);
     }
     let now_us = session.core.now_us();
     let counters = &session.core.counters;

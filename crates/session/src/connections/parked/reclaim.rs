@@ -12,6 +12,7 @@ use crate::connections::parked::{Asked, FIRM_S, Kept, PARKED_S_MAX, Parked, too_
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::Shape;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::variables::session_variables::SessionVariables;
@@ -216,6 +217,7 @@ pub(crate) fn unfetched(variables: &SessionVariables) -> bool {
 /// whoever uses it next.
 pub(crate) fn give_back(handle: &Handle, lease: Lease) {
     if handle.killing.get() == 0 {
+        recorded::given_back(handle.id, lease.connection());
         lease.release();
     }
 }

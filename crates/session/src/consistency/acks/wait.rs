@@ -7,6 +7,7 @@ use backend::{Connection, Lease, Pass, SessionState};
 use enginesql::position::wait_for;
 use farm::{Group, Position, Server, ServerId, Snapshot};
 use futures_channel::oneshot;
+use recorder::Awaited;
 use rowcache::ClientWrites;
 
 use crate::authentication::login::SessionUser;
@@ -15,6 +16,7 @@ use crate::connections::target::target;
 use crate::consistency::acks::{ASK_MS, PAUSE, Waiter, followers, limit};
 use crate::consistency::promises::executed;
 use crate::counters::count;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::session::Session;
@@ -155,7 +157,11 @@ impl Copies {
         };
         self.core.waits.acks.waiters.borrow_mut().push(waiter);
         ask_followers(&self.core, &snapshot);
-        match reactor::timeout(limit, told).await {
+        recorded::wait_began(self.session, Awaited::Acknowledgement, connection.server.0);
+        let waited = reactor::timeout(limit, told).await;
+        let came = matches!(waited, Some(Ok(true)));
+        recorded::wait_ended(self.session, Awaited::Acknowledgement, connection.server.0, came);
+        match waited {
             Some(told) => told.unwrap_or(false),
             None => {
                 // As the servers do with their last replica, when the setting says so.

@@ -3,16 +3,18 @@
 use backend::{Connection, Lease};
 use enginesql::position::wait_for;
 use farm::Position;
+use recorder::Awaited;
 
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
+use crate::introspection::recorded;
 use crate::per_core::Core;
 
 /// Waits on a replica until it has what the session's reads need; false when it has not come in
 /// time, or the connection broke and is to be closed.
 pub(crate) async fn await_required(
-    core: &Core,
+    (core, session): (&Core, u32),
     connections: &GroupConnections,
     promises: &Promises,
     lease: &mut Lease,
@@ -22,11 +24,14 @@ pub(crate) async fn await_required(
     };
     count(&core.counters.reads_waited);
     let connection = lease.connection_mut();
+    let server = connection.server.0;
+    recorded::wait_began(session, Awaited::Position, server);
     let joined = core.waits.required_waits.join(connection.server, required).await;
     let came = match joined {
         Some(came) => came,
         None => ask_for_required(core, connection, required).await,
     };
+    recorded::wait_ended(session, Awaited::Position, server, came);
     if !came {
         count(&core.counters.reads_waited_in_vain);
     }
