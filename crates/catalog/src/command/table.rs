@@ -121,6 +121,7 @@ commands! {
          optional("servers", "comma list of HOST:PORT: the other servers, where Heddle may log in, too"),
          optional("without", "comma list of server_ids: replicas that stay outside"),
          switch("apply", "true: make it a group; else only show what would be done"),
+         switch("untried_replication", "true: the replicas' account need not log in from this router's address; the servers' own addresses count"),
          optional("timeout", "seconds to wait for each server")]
         "Shows what a running replication setup is and lacks; with --apply it becomes a group as it is.";
     "group" "remove" GroupRemove Leader Admin true
