@@ -1,9 +1,10 @@
 //! Early writes as the door sees them: which requests may be one, and what their client hears of those that
 //! are lost.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use kv::Kv;
+use kv::{Kv, Op, Store, Ticket};
 use memcache_wire::{Request, StoreMode};
 use reactor::Dealer;
 use session::{Message, Own};
@@ -38,6 +39,14 @@ pub(crate) fn may_be(request: &Request<'_>) -> bool {
 }
 
 impl Exchange {
+    /// Has a command carried out; one that may be early is acknowledged before its commit where that is allowed.
+    pub fn submit(&self, store: &Rc<Store>, op: Op, may_be_early: bool) -> Ticket {
+        match may_be_early {
+            true => store.submit_early(op, &self.early),
+            false => store.submit(op),
+        }
+    }
+
     /// Tells the client of writes that it takes for stored and that are lost, in place of what it asks now.
     /// Who wants no answer hears of it with the next request.
     pub fn tell_lost(&mut self, request: &Request<'_>) -> bool {

@@ -459,10 +459,7 @@ impl Exchange {
             Ok((store, key)) => match self.fits(&store, &change) {
                 Ok(()) => {
                     self.is_made(&store, key, &change);
-                    match verb {
-                        Verb::Store => store.submit_early(op(key, change), &self.early),
-                        _ => store.submit(op(key, change)),
-                    }
+                    self.submit(&store, op(key, change), verb == Verb::Store)
                 }
                 Err(refusal) => refused(refusal),
             },
@@ -561,8 +558,7 @@ impl Exchange {
             self.order.read(name);
         }
         let ticket = match token_of(request) {
-            None if early::may_be(request) => store.submit_early(op(name, change), &self.early),
-            None => store.submit(op(name, change)),
+            None => self.submit(&store, op(name, change), early::may_be(request)),
             Some(token) => store.submit_after(op(name, change), &String::from_utf8_lossy(token)),
         };
         let (name, word) = (self.pending.keep(name), self.pending.keep(key.word()));

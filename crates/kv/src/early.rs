@@ -13,7 +13,7 @@
 //! [`Spots`]: rowcache::Spots
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
@@ -117,7 +117,7 @@ impl Drop for Early {
 pub struct EarlyOfClient {
     lost: Cell<u64>,
     why: RefCell<String>,
-    stores: RefCell<Vec<Rc<Store>>>,
+    stores: RefCell<Vec<Weak<Store>>>,
 }
 
 impl EarlyOfClient {
@@ -130,14 +130,19 @@ impl EarlyOfClient {
     /// Waits until all are committed, or lost.
     pub async fn commit(&self) {
         for store in self.stores.take() {
-            store.commit_early().await;
+            if let Some(store) = store.upgrade() {
+                store.commit_early().await;
+            }
         }
     }
 
     fn enter(&self, store: &Rc<Store>) {
         let mut stores = self.stores.borrow_mut();
-        if !stores.iter().any(|known| Rc::ptr_eq(known, store)) {
-            stores.push(store.clone());
+        if !stores
+            .iter()
+            .any(|known| known.as_ptr() == Rc::as_ptr(store))
+        {
+            stores.push(Rc::downgrade(store));
         }
     }
 }

@@ -237,6 +237,12 @@ fn declared(args: &Arguments) -> Result<Container, CommandError> {
             ));
         }
     }
+    read_sizes(args, &mut container)?;
+    Ok(container)
+}
+
+/// How many writes share a commit, and how large a value may be.
+fn read_sizes(args: &Arguments, container: &mut Container) -> Result<(), CommandError> {
     if let Some(size) = args.get("w_batch_size") {
         let read = size
             .parse()
@@ -253,7 +259,7 @@ fn declared(args: &Arguments) -> Result<Container, CommandError> {
         container.value_bytes_max =
             read.ok_or_else(|| args.bad("value_bytes_max", bytes, "a number up to 1073741824"))?;
     }
-    Ok(container)
+    Ok(())
 }
 
 fn remembered(space: &Space) -> Vec<Value> {

@@ -67,6 +67,11 @@ enum Change {
 }
 
 impl Change {
+    /// It is about a shard, and about nothing that has defaults.
+    fn is_choice(&self) -> bool {
+        matches!(self, Change::ShardTable(_) | Change::ShardKey(_) | Change::GlobalTable(_))
+    }
+
     /// The variable that chooses a shard by this change, if it does.
     fn chooses(&self) -> Option<&'static str> {
         match self {
@@ -123,7 +128,9 @@ impl Session {
                 return refuse_change(&mut self.client, Refused::Token(reason)).await;
             }
         }
-        let mut chosen = self.run.chosen.as_deref().cloned().unwrap_or_default();
+        // A loop that chooses a shard before each statement pays for nothing else.
+        let defaults_stay = changes.iter().all(Change::is_choice);
+        let mut chosen = self.run.chosen.take().map(|it| *it).unwrap_or_default();
         chosen.unread &= !changes.iter().any(|change| change.chooses().is_some());
         let promises = &mut self.promises;
         for change in changes {
@@ -164,7 +171,9 @@ impl Session {
             }
         }
         self.run.choose(chosen);
-        follow_defaults(&self.core, &self.user, &mut self.promises);
+        if !defaults_stay {
+            follow_defaults(&self.core, &self.user, &mut self.promises);
+        }
         self.client.ok(session::status_now(&self.variables, &self.transaction)).await
     }
 
