@@ -12,7 +12,7 @@ keys of one shard behind each other, and keys of all shards as they come, where 
 another group waits for those in front.
 
 Environment or flags: ROUNDS=3 ROWS=40000 DURABILITY=relaxed,transaction,durable FARMS=1,4
-HEDDLE=bin/heddle
+HEDDLE=bin/heddle; DURABILITY= leaves the first table out, FARMS= the others
 """
 
 import argparse
@@ -207,8 +207,9 @@ def shard(farm, rows):
         command(farm, "sharding", "create_definition", "SLOTS", groups[0])
         command(farm, "sharding", "add_shard", "1", ",".join(groups), "ENABLED")
         command(farm, "sharding", "add_table", "1", f"{DATABASE}.s", "a")
-    # Which keys are whose, the farm's own routing tells.
-    keys = list(range(rows * len(groups) * 2))
+    # Which keys are whose, the farm's own routing tells: slots are even, so a tenth more than needed will do.
+    keys = list(range(rows * len(groups) * 11 // 10 + 1000))
+    print(f"{len(groups)} groups: {len(keys):,} keys find their shards", file=sys.stderr, flush=True)
     with wire.Connection(farm.address) as client:
         for start in range(0, len(keys), 1000):
             values = ", ".join(f"({key}, '')" for key in keys[start:start + 1000])
@@ -225,13 +226,22 @@ def first_of(farm, group):
 
 
 def time_inserts(address, how, frames, clear):
-    with wire.Connection(clear) as control:
-        control.query(f"DELETE FROM {DATABASE}.s")
+    # At the servers themselves: through Heddle it would be one transaction over all groups.
+    for server in clear:
+        with wire.Connection(server) as control:
+            control.query(f"TRUNCATE TABLE {DATABASE}.s")
     with wire.Connection(address) as connection:
         connection.query("SELECT 1")
         begun_s = time.monotonic()
         (send_one_by_one if how == ONE_BY_ONE else send_pipelined)(connection, frames)
-        return time.monotonic() - begun_s
+        seconds = time.monotonic() - begun_s
+    found = 0
+    for server in clear:
+        with wire.Connection(server) as control:
+            found += int(control.value(f"SELECT COUNT(*) FROM {DATABASE}.s"))
+    if found != len(frames):
+        raise Failed(f"{found} of {len(frames)} rows are there")
+    return seconds
 
 
 def run_sharded(groups, options):
@@ -249,7 +259,7 @@ def run_sharded(groups, options):
         for number in range(options.rounds):
             shift = number % len(turns)
             for name, how, address, frames in turns[shift:] + turns[:shift]:
-                spent[name, how].append(time_inserts(address, how, frames, farm.address))
+                spent[name, how].append(time_inserts(address, how, frames, farm.server_addresses()))
                 print(f"{groups} groups, round {number + 1}: {name}, {how}: "
                       f"{spent[name, how][-1]:.2f} s", file=sys.stderr, flush=True)
     print_sharded(groups, [name for name, _, _ in ways], spent, options.rows)
@@ -290,9 +300,10 @@ def bench(options):
                 met &= saved(samples, HEDDLE) >= SAVED_MIN
     for groups in options.groups:
         run_sharded(groups, options)
-    said = "at least" if met else "NOT"
-    print(f"Pipelined through Heddle saves {said} {SAVED_MIN:.0%} of the time where the disk does "
-          "not set the pace.")
+    if options.durability:
+        said = "at least" if met else "NOT"
+        print(f"Pipelined through Heddle saves {said} {SAVED_MIN:.0%} of the time where the disk does "
+              "not set the pace.")
     return met
 
 

@@ -75,6 +75,8 @@ pub struct ObservationSettings {
     pub position_interval_ms: u64,
     /// Time between two readings of the accounts from the home group's primary.
     pub accounts_interval_ms: u64,
+    /// Writes of key-value clients may be acknowledged so long before their commit; 0 for not at all.
+    pub early_writes_ms: u64,
     /// Connections for clients tell servers by the PROXY protocol where these are.
     pub proxy: Option<proxy_wire::Version>,
 }
@@ -222,6 +224,7 @@ impl Default for ObservationSettings {
             heartbeat_interval_ms: 500,
             position_interval_ms: 50,
             accounts_interval_ms: 1000,
+            early_writes_ms: 0,
             proxy: None,
         }
     }

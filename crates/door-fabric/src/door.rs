@@ -256,7 +256,9 @@ impl Door {
         }
         let missing_group = args.get("group_id");
         let missing_group = missing_group.filter(|name| snapshot.group(name).is_none());
-        if let Some(name) = missing_group.filter(|_| command.name != "create") {
+        // These make the group.
+        let makes = matches!(command.name, "create" | "import_topology");
+        if let Some(name) = missing_group.filter(|_| !makes) {
             return Failure::Failed(format!("GroupError: Group ({name}) does not exist."));
         }
         let is = |server: &farm::Server, id: &str| {

@@ -163,7 +163,7 @@ commands! {
         Rows("group", "health", &["uuid", "is_alive", "status", "is_not_running", "is_not_configured",
                                   "io_not_running", "sql_not_running", "io_error", "sql_error"]);
     "group" "import_topology" [needed("address"), optional("group_id"), optional("servers"), optional("without"),
-                               flag("apply")]
+                               flag("apply"), flag("untried_replication")]
         Rows("group", "import_topology", &["server", "kind", "finding", "cure"]);
     "group" "lookup_groups" [optional("group_id")] Look(LookUp::Groups);
     "group" "lookup_servers" [GROUP, optional("server_id"), optional("status"), optional("mode")]

@@ -103,6 +103,8 @@ pub(crate) async fn serve(
             let end = client
                 .run(&mut exchange, &stay, &of_kv, &mut admitted)
                 .await;
+            // Its places are kept until then, and a drain waits for them.
+            Box::pin(exchange.early.commit()).await;
             drop(admitted);
             end
         }

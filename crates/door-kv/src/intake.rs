@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kv::{Change, Expiry, Kv, Op, Outcome, Recalled, Refusal, Store, Ticket};
+use kv::{Change, EarlyOfClient, Expiry, Kv, Op, Outcome, Recalled, Refusal, Store, Ticket};
 use memcache_wire::{Count, Get, KEY_BYTES_MAX, Key, Limits, Parsed, Request, Words, parse, reply};
 use memory::Reservation;
 
@@ -14,7 +14,7 @@ use crate::order::Order;
 use crate::pending::{MetaKind, MetaReply, Pending, Reply, Verb};
 use crate::rights::{Need, Rights};
 use crate::storing::Storing;
-use crate::{House, naming, stats};
+use crate::{House, early, naming, stats};
 
 /// So many bytes of values one client's requests may bring or fetch at a time.
 const VALUES_BYTES: usize = 4 << 20;
@@ -86,6 +86,8 @@ pub(crate) struct Exchange {
     pub item_bytes: usize,
     /// Values that are being stored, until the queue is empty.
     pub storing: Storing,
+    /// What the client has had acknowledged before its commit.
+    pub early: Rc<EarlyOfClient>,
 }
 
 impl Exchange {
@@ -117,6 +119,7 @@ impl Exchange {
             order: Order::default(),
             item_bytes: 0,
             storing: Storing::new(budget),
+            early: Rc::default(),
         }
     }
 
@@ -222,6 +225,9 @@ impl Exchange {
 
     /// `end` is where the request ends in the buffer.
     fn handle(&mut self, request: &Request<'_>, inbox: &[u8], end: usize) {
+        if self.tell_lost(request) {
+            return;
+        }
         match *request {
             Request::Get(get) => self.begin_get(&get, inbox, end),
             Request::Store(store) => {
@@ -453,7 +459,7 @@ impl Exchange {
             Ok((store, key)) => match self.fits(&store, &change) {
                 Ok(()) => {
                     self.is_made(&store, key, &change);
-                    store.submit(op(key, change))
+                    self.submit(&store, op(key, change), verb == Verb::Store)
                 }
                 Err(refusal) => refused(refusal),
             },
@@ -552,7 +558,7 @@ impl Exchange {
             self.order.read(name);
         }
         let ticket = match token_of(request) {
-            None => store.submit(op(name, change)),
+            None => self.submit(&store, op(name, change), early::may_be(request)),
             Some(token) => store.submit_after(op(name, change), &String::from_utf8_lossy(token)),
         };
         let (name, word) = (self.pending.keep(name), self.pending.keep(key.word()));

@@ -14,6 +14,7 @@ mod answer;
 mod change;
 mod client;
 mod counts;
+mod early;
 mod intake;
 mod naming;
 mod order;
@@ -33,6 +34,7 @@ use reactor::{Acceptor, Dealer};
 use session::{Message, Own, Refusal, Shared, Visit};
 
 pub use crate::counts::Counts;
+pub use crate::early::EarlyCommit;
 
 /// What does not change while the door is open.
 #[derive(Clone)]
@@ -63,6 +65,7 @@ pub struct Options {
 pub struct Door {
     acceptor: Acceptor,
     house: Arc<House>,
+    dealer: Dealer<Message>,
 }
 
 /// What all clients of the door share.
@@ -89,11 +92,16 @@ pub fn start(options: Options) -> io::Result<Door> {
         turns: turns::Turns::default(),
         opened: Instant::now(),
     });
-    let (of_acceptor, dealer) = (house.clone(), options.dealer);
+    let (of_acceptor, of_door) = (house.clone(), options.dealer.clone());
+    let dealer = options.dealer;
     let acceptor = Acceptor::start(options.listener, move |stream, peer| {
         take(&of_acceptor, &dealer, stream, peer);
     })?;
-    Ok(Door { acceptor, house })
+    Ok(Door {
+        acceptor,
+        house,
+        dealer: of_door,
+    })
 }
 
 /// On the acceptor's thread: one client more, or one too many.
@@ -136,14 +144,25 @@ impl Door {
         self.acceptor.listener()
     }
 
-    /// Takes no more clients, and serves those that are there as before.
+    /// Takes no more clients, and serves those that are there as before, but acknowledges nothing before its
+    /// commit any more.
     pub fn rest(&self) {
         self.acceptor.rest();
+        self.house.shared.reads.early.rest(true);
     }
 
     /// Takes clients again after a rest.
     pub fn resume(&self) {
         self.acceptor.resume();
+        self.house.shared.reads.early.rest(false);
+    }
+
+    /// What commits the early writes that there are, for a thread that may wait.
+    pub fn early_commit(&self) -> EarlyCommit {
+        EarlyCommit {
+            dealer: self.dealer.clone(),
+            own: self.house.settings.own.clone(),
+        }
     }
 
     /// What the door's clients did, for metrics: names, what they count, numbers.

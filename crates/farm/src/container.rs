@@ -64,6 +64,10 @@ pub struct Container {
     /// So many bytes of its rows a router remembers, per group; 0 for none.
     #[serde(default)]
     pub cache_bytes: u64,
+    /// So many writes may share one commit, all but the last of which may be acknowledged before it; up to 1
+    /// none is.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub w_batch_size: u32,
     /// Values are not larger.
     #[serde(default = "value_bytes_max")]
     pub value_bytes_max: u32,
@@ -104,6 +108,18 @@ fn separator() -> String {
     "|".to_owned()
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 fn value_bytes_max() -> u32 {
     VALUE_BYTES_MAX
 }
@@ -125,6 +141,7 @@ impl Container {
             flush: false,
             consistency: None,
             cache_bytes: 0,
+            w_batch_size: 1,
             value_bytes_max: VALUE_BYTES_MAX,
             delimiter: None,
             policies: Policies::default(),

@@ -512,6 +512,10 @@ pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     observation.heartbeat_interval_ms = settings.heartbeat_interval_ms;
     observation.position_interval_ms = settings.position_interval_ms;
     observation.accounts_interval_ms = settings.accounts_interval_ms;
+    observation.early_writes_ms = match settings.kv_ack_before_commit.0 {
+        true => settings.kv_commit_within_ms,
+        false => 0,
+    };
     told.detection = control::DetectionSettings {
         detections: small(settings.detections),
         detection_interval_ms: settings.detection_interval_ms,

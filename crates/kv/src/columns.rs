@@ -7,6 +7,7 @@ use sqltext::ticked;
 
 use crate::item::{Layout, Row};
 use crate::op::Refusal;
+use crate::sure::{Sure, Takes};
 use crate::table::{Found, of_container};
 
 /// What a column is made of.
@@ -47,6 +48,8 @@ pub(crate) struct Columns {
     table: String,
     pub alike: Alike,
     pub layout: Layout,
+    /// What the table takes for sure; `None` where nobody asked, or it may refuse for other reasons.
+    pub sure: Option<Sure>,
 }
 
 pub(crate) fn kind_of(full_type: &str) -> Kind {
@@ -126,6 +129,36 @@ impl Columns {
             expiry,
             table,
             alike,
+            sure: None,
+        })
+    }
+
+    /// What its columns take, where that can be told of all of them.
+    pub fn sure_of(container: &Container, found: &FxHashMap<String, Found>) -> Option<Sure> {
+        let named = |name: &String| found.get(&name.to_ascii_lowercase());
+        let value = |name| {
+            let found = named(name)?;
+            Some((Takes::of(found)?, found.nullable))
+        };
+        let sides = [&container.flags, &container.cas, &container.expiry];
+        // A name that is no integer column keeps nothing, so that nothing is written there.
+        let side = |name: &Option<String>| {
+            let found = named(name.as_ref()?)?;
+            Takes::of(found).filter(|_| found.kind == Kind::Integer)
+        };
+        let all = [&container.key].into_iter().chain(&container.values);
+        let ours: Vec<String> = all
+            .chain(sides.into_iter().flatten())
+            .map(|name| name.to_ascii_lowercase())
+            .collect();
+        let lacking = |(name, found): (&String, &Found)| found.demands && !ours.contains(name);
+        if found.iter().any(lacking) {
+            return None;
+        }
+        Some(Sure {
+            key: Takes::of(named(&container.key)?)?,
+            values: container.values.iter().map(value).collect::<Option<_>>()?,
+            sides: sides.map(side),
         })
     }
 
@@ -401,6 +434,8 @@ pub(crate) mod tests {
             kind: kind_of(full_type),
             nullable: true,
             collation: collation.to_owned(),
+            full_type: full_type.to_owned(),
+            demands: false,
         };
         (name.to_owned(), found)
     }

@@ -50,8 +50,26 @@ impl Kv {
         {
             return Some(store.clone());
         }
+        // What was acknowledged by the old declaration is committed by it, before the new one counts.
+        if let Some(store) = stores.get(&declared.name).filter(|store| store.has_early()) {
+            store.end_early();
+            return Some(store.clone());
+        }
         let store = Store::new(&core, &self.own, declared.clone());
         stores.insert(declared.name.clone(), store.clone());
         Some(store)
+    }
+
+    /// Waits until the core has no early writes of the container any more, or of all.
+    pub(crate) async fn commit_early(&self, name: Option<&str>) {
+        let stores: Vec<Rc<Store>> = {
+            let stores = self.stores.borrow();
+            let meant = |known: &str| name.is_none_or(|name| name == known);
+            let meant = stores.iter().filter(|(known, _)| meant(known));
+            meant.map(|(_, store)| store.clone()).collect()
+        };
+        for store in stores {
+            store.commit_early().await;
+        }
     }
 }

@@ -32,7 +32,7 @@ impl Store {
             Err(why) => return refused(why),
         };
         // Changes are made where everything is.
-        if !op.change.is_read() || line.is_changing(&op.key) {
+        if !op.change.is_read() || line.is_changing(&op.key) || self.may_be_early(&op.key) {
             return self.submit_to_servers(op);
         }
         if op.change == Change::Get

@@ -112,7 +112,7 @@ impl Store {
         let core = self.core.upgrade()?;
         let snapshot = core.glance();
         let line = &*self.line(&snapshot, key).ok()?;
-        if line.is_changing(key) {
+        if line.is_changing(key) || self.may_be_early(key) {
             return None;
         }
         let group = self.group_of(line, &snapshot)?;
@@ -175,7 +175,11 @@ impl Store {
     }
 
     /// The group that has all keys of the line, if one has.
-    fn group_of<'s>(&self, line: &Line, snapshot: &'s Snapshot) -> Option<&'s Arc<Group>> {
+    pub(crate) fn group_of<'s>(
+        &self,
+        line: &Line,
+        snapshot: &'s Snapshot,
+    ) -> Option<&'s Arc<Group>> {
         if !line.group.is_empty() {
             return snapshot.group(&line.group);
         }

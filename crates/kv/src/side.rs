@@ -55,6 +55,20 @@ impl Side {
         self.linger.borrow_mut().ended(wanted - before, came);
     }
 
+    /// Waits until something is so, which is looked at whenever a command comes; not longer than `limit`.
+    pub async fn wait(&self, limit: Duration, ready: impl Fn() -> bool) {
+        self.wanted.set(0);
+        let is_so = std::future::poll_fn(|context| match ready() {
+            true => Poll::Ready(()),
+            false => {
+                self.waker.replace(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        });
+        reactor::timeout(limit, is_so).await;
+        self.wanted.set(usize::MAX);
+    }
+
     /// There are so many commands now.
     pub fn heed(&self, waiting: usize) {
         if waiting < self.wanted.get() {

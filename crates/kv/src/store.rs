@@ -12,12 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use farm::sharding::Placed;
 use farm::{Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
-use rowcache::ClientWrites;
+use rowcache::{ClientWrites, Spots};
 use rustc_hash::FxHashMap;
 use session::{Core, Internal, Lost, Own, Written, join_written};
 
 use crate::change::{Moment, seen};
 use crate::columns::Columns;
+use crate::early::{Early, EarlyOfClient, why_lost};
 use crate::linger::{COMMITS, READS};
 use crate::op::{Change, Op, Outcome, Refusal};
 use crate::reading::{Prepared, Reader, Rows, run};
@@ -28,9 +29,9 @@ use crate::writing::Batch;
 
 /// Commands of one batch.
 const GETS_MAX: usize = 256;
-const CHANGES_MAX: usize = 256;
+pub(crate) const CHANGES_MAX: usize = 256;
 /// Bytes of the values of one batch: a statement must fit the servers' `max_allowed_packet`.
-const CHANGED_BYTES_MAX: usize = 4 << 20;
+pub(crate) const CHANGED_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES_MAX: usize = 16 << 20;
 
 /// So that text means the same whatever the servers' defaults are.
@@ -43,9 +44,9 @@ const SETTINGS: [&str; 2] = [
 /// A container on one core.
 pub struct Store {
     pub(crate) core: Weak<Core>,
-    own: Own,
+    pub(crate) own: Own,
     pub(crate) declared: Arc<Container>,
-    columns: RefCell<Option<Rc<Columns>>>,
+    pub(crate) columns: RefCell<Option<Rc<Columns>>>,
     /// By the name of the group that has the keys.
     lines: RefCell<FxHashMap<Arc<str>, Rc<Line>>>,
     /// Where one statement may need several groups, or there is only one.
@@ -60,6 +61,10 @@ pub struct Store {
     item_bytes: Cell<usize>,
     /// How often it was to be emptied: what was said last counts.
     pub(crate) flushes: Cell<u64>,
+    /// Where the cores' early writes are; `None` while the container has never had any.
+    pub(crate) spots: Option<Arc<Spots>>,
+    /// It takes no more early writes, since it is declared anew.
+    pub(crate) rests: Cell<bool>,
 }
 
 /// What waits for one group.
@@ -68,11 +73,12 @@ pub(crate) struct Line {
     pub(crate) group: Arc<str>,
     pub(crate) recall: Recall,
     gets: RefCell<VecDeque<(Op, Waiting)>>,
-    changes: RefCell<VecDeque<(Work, Waiting)>>,
+    pub(crate) changes: RefCell<VecDeque<(Work, Waiting)>>,
     /// Keys of changes that are not done, and how many there are of each.
     pub(crate) changing: RefCell<FxHashMap<Box<[u8]>, usize>>,
     reader: Side,
-    writer: Side,
+    pub(crate) writer: Side,
+    pub(crate) early: Early,
     /// Of reads that must have what a token promises.
     pub(crate) promised: Side,
 }
@@ -84,9 +90,23 @@ pub(crate) struct Open {
     pub(crate) prepared: Prepared,
 }
 
-enum Work {
+pub(crate) enum Work {
     Op(Op),
     Flush,
+    /// A plain set that this client has had acknowledged.
+    Early(Op, Rc<EarlyOfClient>),
+    /// Is done when everything before it is.
+    Barrier,
+}
+
+impl Work {
+    /// The command on one key that it is, if it is one.
+    fn op(&self) -> Option<&Op> {
+        match self {
+            Work::Op(op) | Work::Early(op, _) => Some(op),
+            Work::Flush | Work::Barrier => None,
+        }
+    }
 }
 
 impl Line {
@@ -99,6 +119,7 @@ impl Line {
             changing: RefCell::default(),
             reader: Side::new(READS),
             writer: Side::new(COMMITS),
+            early: Early::default(),
             promised: Side::new(READS),
         })
     }
@@ -107,12 +128,59 @@ impl Line {
     pub(crate) fn is_changing(&self, key: &[u8]) -> bool {
         self.changing.borrow().contains_key(key)
     }
+
+    /// One more change of the key.
+    pub(crate) fn enter_changing(&self, key: &[u8]) {
+        *self.changing.borrow_mut().entry(key.into()).or_default() += 1;
+    }
+
+    /// One less.
+    fn leave_changing(&self, key: &[u8]) {
+        let mut changing = self.changing.borrow_mut();
+        if let Some(left) = changing.get_mut(key) {
+            *left -= 1;
+            if *left == 0 {
+                changing.remove(key);
+            }
+        }
+    }
+
+    /// What the next batch has: commands up to a bound, early writes by themselves, or one flush.
+    fn take_changes(&self) -> Vec<(Work, Waiting)> {
+        let mut changes = self.changes.borrow_mut();
+        let early = matches!(changes.front(), Some((Work::Early(..), _)));
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while let Some((work, _)) = changes.front() {
+            bytes += match work {
+                Work::Flush | Work::Barrier if batch.is_empty() => {
+                    batch.extend(changes.pop_front());
+                    break;
+                }
+                Work::Op(op) if !early => op.key.len() + value_bytes(&op.change),
+                Work::Early(op, _) if early => op.key.len() + value_bytes(&op.change),
+                _ => break,
+            };
+            let full = batch.len() == CHANGES_MAX || bytes > CHANGED_BYTES_MAX;
+            if full && !batch.is_empty() {
+                break;
+            }
+            batch.extend(changes.pop_front());
+        }
+        if early {
+            self.early.take(batch.len());
+        }
+        batch
+    }
 }
 
 impl Store {
     pub(crate) fn new(core: &Rc<Core>, own: &Own, declared: Arc<Container>) -> Rc<Store> {
+        let (early, cores) = (&core.shared.reads.early, core.shared.counters.len());
+        let spots = early.spots(&declared.name, cores, declared.w_batch_size > 1);
         Rc::new(Store {
             core: Rc::downgrade(core),
+            spots,
+            rests: Cell::new(false),
             own: own.clone(),
             declared,
             columns: RefCell::default(),
@@ -167,16 +235,14 @@ impl Store {
             self.note_item(value.len());
         }
         let (waiting, ticket) = Ticket::new();
-        let reads = op.change.is_read() && !line.is_changing(&op.key);
+        let reads =
+            op.change.is_read() && !line.is_changing(&op.key) && !self.may_be_early(&op.key);
         if reads {
             line.gets.borrow_mut().push_back((op, waiting));
             self.start(&line, true);
         } else {
-            *line
-                .changing
-                .borrow_mut()
-                .entry(op.key.clone())
-                .or_default() += 1;
+            line.enter_changing(&op.key);
+            line.early.others.set(line.early.others.get() + 1);
             line.changes.borrow_mut().push_back((Work::Op(op), waiting));
             self.start(&line, false);
         }
@@ -193,6 +259,7 @@ impl Store {
         self.flushes.set(self.flushes.get() + 1);
         let (waiting, ticket) = Ticket::new();
         let line = self.anywhere.clone();
+        line.early.others.set(line.early.others.get() + 1);
         line.changes.borrow_mut().push_back((Work::Flush, waiting));
         self.start(&line, false);
         ticket
@@ -229,7 +296,13 @@ impl Store {
         line.or_insert_with(|| Line::new(group.clone())).clone()
     }
 
-    fn start(self: &Rc<Store>, line: &Rc<Line>, reads: bool) {
+    /// All lines that there are.
+    pub(crate) fn lines_all(&self) -> Vec<Rc<Line>> {
+        let lines = self.lines.borrow();
+        lines.values().chain([&self.anywhere]).cloned().collect()
+    }
+
+    pub(crate) fn start(self: &Rc<Store>, line: &Rc<Line>, reads: bool) {
         let (side, waiting) = match reads {
             true => (&line.reader, line.gets.borrow().len()),
             false => (&line.writer, line.changes.borrow().len()),
@@ -333,12 +406,14 @@ impl Store {
             line.writer
                 .gather(last, || line.changes.borrow().len())
                 .await;
-            let batch = take_changes(&mut line.changes.borrow_mut());
+            self.hold_early(line).await;
+            let batch = line.take_changes();
             if batch.is_empty() {
                 line.writer.runs.set(false);
                 return;
             }
             let began = Instant::now();
+            self.await_early(line, &batch).await;
             let outcomes = self.change_batch(line, &batch).await;
             last = Last {
                 answered: batch.len(),
@@ -346,23 +421,31 @@ impl Store {
             };
             let mut outcomes = outcomes.into_iter();
             for (work, waiting) in batch {
-                if let Work::Op(op) = &work {
-                    let mut changing = line.changing.borrow_mut();
-                    if let Some(left) = changing.get_mut(&op.key) {
-                        *left -= 1;
-                        if *left == 0 {
-                            changing.remove(&op.key);
-                        }
-                    }
-                }
                 let lacking = || Outcome::Refused(Refusal::server("no outcome"));
-                waiting.answer(outcomes.next().unwrap_or_else(lacking));
+                let outcome = outcomes.next().unwrap_or_else(lacking);
+                let others = &line.early.others;
+                match &work {
+                    Work::Op(op) => {
+                        line.leave_changing(&op.key);
+                        others.set(others.get() - 1);
+                    }
+                    Work::Early(op, client) => {
+                        line.leave_changing(&op.key);
+                        self.settle_early(line, op, client, why_lost(&outcome).as_deref());
+                    }
+                    Work::Flush => others.set(others.get() - 1),
+                    Work::Barrier => {}
+                }
+                waiting.answer(outcome);
             }
         }
     }
 
     async fn change_batch(&self, line: &Line, batch: &[(Work, Waiting)]) -> Vec<Outcome> {
         let all = |why: Refusal| vec![Outcome::Refused(why); batch.len()];
+        if let [(Work::Barrier, _)] = batch {
+            return vec![Outcome::Done];
+        }
         let mut open = match self.open(&line.writer).await {
             Ok(open) => open,
             Err(why) => return all(why),
@@ -376,11 +459,8 @@ impl Store {
         };
         let done = match &batch[0].0 {
             Work::Flush => flush(&mut open.internal, &columns).await,
-            Work::Op(_) => {
-                let ops = batch.iter().filter_map(|(work, _)| match work {
-                    Work::Op(op) => Some(op),
-                    Work::Flush => None,
-                });
+            _ => {
+                let ops = batch.iter().filter_map(|(work, _)| work.op());
                 let moment = Moment {
                     now_s: now().as_secs(),
                     cas: self.next_cas(),
@@ -397,10 +477,7 @@ impl Store {
             Ok(outcomes) => {
                 join_written(&mut self.written.borrow_mut(), open.internal.written());
                 self.writings.set(self.writings.get() + 1);
-                let keys = batch.iter().filter_map(|(work, _)| match work {
-                    Work::Op(op) => Some(&*op.key),
-                    Work::Flush => None,
-                });
+                let keys = batch.iter().filter_map(|(work, _)| Some(&*work.op()?.key));
                 self.forget(line, keys);
                 line.writer.internal.replace(Some(open));
                 self.heed(
@@ -464,28 +541,6 @@ impl Store {
         self.last_cas.set(cas);
         cas
     }
-}
-
-/// What the next batch has: commands up to a bound, or one flush.
-fn take_changes(changes: &mut VecDeque<(Work, Waiting)>) -> Vec<(Work, Waiting)> {
-    let mut batch = Vec::new();
-    let mut bytes = 0;
-    while let Some((work, _)) = changes.front() {
-        bytes += match work {
-            Work::Flush if batch.is_empty() => {
-                batch.extend(changes.pop_front());
-                break;
-            }
-            Work::Flush => break,
-            Work::Op(op) => op.key.len() + value_bytes(&op.change),
-        };
-        let full = batch.len() == CHANGES_MAX || bytes > CHANGED_BYTES_MAX;
-        if full && !batch.is_empty() {
-            break;
-        }
-        batch.extend(changes.pop_front());
-    }
-    batch
 }
 
 fn value_bytes(change: &Change) -> usize {

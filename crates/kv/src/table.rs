@@ -7,6 +7,7 @@ use sqltext::ticked;
 
 use crate::columns::{Columns, Kind, kind_of};
 use crate::op::Refusal;
+use crate::sure::may_refuse;
 
 /// What a table says of one column.
 pub(crate) struct Found {
@@ -14,6 +15,10 @@ pub(crate) struct Found {
     pub kind: Kind,
     pub nullable: bool,
     pub collation: String,
+    /// As the server writes it.
+    pub full_type: String,
+    /// A row that does not say what it has here is refused.
+    pub demands: bool,
 }
 
 impl Columns {
@@ -39,10 +44,19 @@ impl Columns {
         let found: FxHashMap<String, Found> = found
             .map(|found| (found.name.to_ascii_lowercase(), found))
             .collect();
-        Ok(match keeps_unique(internal, container, &table).await? {
-            Ok(()) => Columns::of(container, &found, table),
-            Err(why) => Err(why),
-        })
+        if let Err(why) = keeps_unique(internal, container, &table).await? {
+            return Ok(Err(why));
+        }
+        let sure = match container.w_batch_size > 1 && is_plain(internal, container, &table).await?
+        {
+            true => Columns::sure_of(container, &found),
+            false => None,
+        };
+        let mut columns = Columns::of(container, &found, table);
+        if let Ok(columns) = &mut columns {
+            columns.sure = sure;
+        }
+        Ok(columns)
     }
 }
 
@@ -86,6 +100,42 @@ async fn keeps_unique(
     Ok(Err(of_container(container, &why)))
 }
 
+/// Whether nothing but the types of its columns may make the table refuse a row.
+async fn is_plain(
+    internal: &mut Internal,
+    container: &Container,
+    table: &str,
+) -> Result<bool, Lost> {
+    let shown = sheet(internal, container, &format!("SHOW CREATE TABLE {table}")).await?;
+    let plain = shown.is_ok_and(|shown| {
+        shown
+            .names
+            .get(1)
+            .is_some_and(|name| name == "Create Table")
+            && (shown.rows.first())
+                .is_some_and(|row| !may_refuse(&cell(&shown, row, "Create Table")))
+    });
+    let indexes = sheet(internal, container, &format!("SHOW INDEX FROM {table}")).await?;
+    let other_unique = |row: &Vec<Option<Vec<u8>>>, indexes: &Sheet| {
+        let part = part(indexes, row);
+        let plain_key = part.column.eq_ignore_ascii_case(&container.key);
+        cell(indexes, row, "Non_unique") == "0" && !plain_key
+    };
+    let one_key = indexes.is_ok_and(|it| !it.rows.iter().any(|row| other_unique(row, &it)));
+    if !plain || !one_key {
+        return Ok(false);
+    }
+    let mut text = format!(
+        "SHOW TRIGGERS FROM {} WHERE `Table`=",
+        ticked(&container.database)
+    )
+    .into_bytes();
+    sqltext::put_string(container.table.as_bytes(), false, &mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let triggers = sheet(internal, container, &text).await?;
+    Ok(triggers.is_ok_and(|it| it.rows.is_empty()))
+}
+
 /// A column of an index.
 struct Part {
     index: String,
@@ -126,12 +176,18 @@ fn cell(sheet: &Sheet, row: &[Option<Vec<u8>>], name: &str) -> String {
 }
 
 fn found(sheet: &Sheet, row: &[Option<Vec<u8>>]) -> Found {
+    let default_at = sheet.names.iter().position(|name| name == "Default");
+    let defaults = default_at.is_some_and(|at| row.get(at).is_some_and(Option::is_some));
     let cell = |name| cell(sheet, row, name);
+    let (full_type, nullable) = (cell("Type"), cell("Null") == "YES");
     Found {
         name: cell("Field"),
-        kind: kind_of(&cell("Type")),
-        nullable: cell("Null") == "YES",
+        kind: kind_of(&full_type),
+        nullable,
         collation: cell("Collation"),
+        full_type,
+        // Whatever stands in Extra gives the column a value, or is none of a plain table's.
+        demands: !nullable && !defaults && cell("Extra").is_empty(),
     }
 }
 

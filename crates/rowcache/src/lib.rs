@@ -1,7 +1,8 @@
 //! What reads ask for beside the snapshot of the farm: remembered rows, and what has been written.
 //!
 //! Job: rows by key that a router remembers ([`RowCache`]), what each client has had acknowledged
-//! ([`WritesByClient`]), and up to where each table has changed ([`TableClocks`]). Both planes share them as
+//! ([`WritesByClient`]), up to where each table has changed ([`TableClocks`]), and which writes of
+//! key-value clients are acknowledged but not committed ([`EarlyWrites`]). Both planes share them as
 //! [`ReadState`]: the control plane's readers of binlogs and other routers feed it, sessions and containers
 //! read it and add what their own clients did.
 //!
@@ -14,6 +15,7 @@
 mod cache;
 pub mod client_writes;
 mod counts;
+pub mod early_writes;
 mod feed;
 mod key;
 mod shard;
@@ -22,6 +24,7 @@ pub mod table_clock;
 pub use cache::{Lease, RowCache, Space, Voucher};
 pub use client_writes::{ClientWrites, WritesByClient};
 pub use counts::Counts;
+pub use early_writes::{EarlyWrites, Spot, Spots};
 pub use feed::Feed;
 pub use shard::{Facts, Remembered};
 pub use table_clock::{TableClock, TableClocks};
@@ -35,4 +38,6 @@ pub struct ReadState {
     pub writes: WritesByClient,
     /// Up to where tables have changed.
     pub clocks: TableClocks,
+    /// What key-value clients have had acknowledged before its commit.
+    pub early: EarlyWrites,
 }

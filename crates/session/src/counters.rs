@@ -144,6 +144,8 @@ counters! {
     fabric_sharding_lookup_servers_time_total "Microseconds spent on look-ups of the Fabric door.";
     fabric_sharding_lookup_servers_bytes_total "Bytes of the answers to look-ups of the Fabric door.";
     fabric_sharding_lookup_servers_xml_failure "Requests to the Fabric door that were no XML-RPC.";
+    kv_acks_before_commit "Writes of key-value clients that were acknowledged before their commit.";
+    kv_acks_lost "Those of them that were then not committed, as far as the router knows.";
     xa_begin "Transactions over groups that were begun.";
     xa_commit_success "Transactions over groups that were committed.";
     xa_commit_failure "Transactions over groups whose commit failed.";

@@ -40,7 +40,7 @@ pub use crate::client::transport::{ClientTls, Transport};
 pub use crate::consistency::client_level::own_writes;
 pub use crate::consistency::defaults::{Consistency, UNBOUNDED_MS};
 pub use crate::consistency::read_terms::{Failover, Reads, Stickiness, Transient};
-pub use crate::counters::Counters;
+pub use crate::counters::{Counters, count};
 pub use crate::dist_txn::{
     Allowed, BarrierPassed, BarriersHeld, DistTxnTerms, Keeper, LetGo, OwnEnded, OwnFound, Pass,
     Sealed, Settled, Verified,

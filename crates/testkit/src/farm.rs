@@ -447,24 +447,33 @@ impl Drop for Farm {
 /// Kills every server that runs on a directory below `dir`, and waits until it is gone.
 pub fn kill_servers_below(dir: &Path) {
     let prefix = format!("--defaults-file={}/", dir.display());
-    let running = || -> Vec<u32> {
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid: &u32| {
-            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|line| line.split('\0').any(|word| word.starts_with(&prefix)))
-        })
-        .collect()
-    };
-    for pid in running() {
+    kill_those(|word| word.starts_with(&prefix));
+}
+
+/// Kills every process with such a word on its command line, whoever started it, and waits until it is gone.
+pub(crate) fn kill_those(is_meant: impl Fn(&str) -> bool) {
+    for pid in running_with(&is_meant) {
         send_signal(pid, "KILL");
     }
     // A second panic would hide the first one's message.
     if !std::thread::panicking() {
-        wait_until(Duration::from_secs(10), "the end of killed servers", || {
-            running().is_empty()
-        });
+        wait_until(
+            Duration::from_secs(10),
+            "the end of killed processes",
+            || running_with(&is_meant).is_empty(),
+        );
     }
+}
+
+/// The processes with such a word on their command line.
+pub fn running_with(is_meant: impl Fn(&str) -> bool) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.split('\0').any(&is_meant))
+    })
+    .collect()
 }
 
 /// The program under test.

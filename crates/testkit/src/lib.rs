@@ -36,7 +36,7 @@ pub use client::Client;
 pub use door::Door;
 pub use door::stage::Stage;
 pub use door::two::Two;
-pub use farm::Farm;
+pub use farm::{Farm, running_with};
 pub use servers::etcd::Etcd;
 pub use servers::server::{Release, Server};
 pub use wait::{holds_within, skip, wait_until, wait_until_listed};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::farm::heddle;
+use crate::farm::{heddle, kill_those};
 use crate::servers::ports::free_port;
 use crate::wait_until;
 
@@ -208,19 +208,15 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // Nothing can be done about a process that survives SIGKILL, least of all in a panic.
-        // One that the newest has started itself would outlive a test that failed.
-        let successor = self.taken_over_by();
-        let known = self.before.iter().any(|child| child.id() == successor);
-        if successor != 0 && !known && std::thread::panicking() {
-            let _ = Command::new("kill")
-                .args(["-KILL", &successor.to_string()])
-                .status();
-        }
+        // Nothing can be done about a process that survives SIGKILL, least of all in a panic. Those that a
+        // process has started itself have the same settings, and would outlive the test; the children go
+        // first, so that none of them starts another.
         for child in self.before.iter_mut().chain([&mut self.child]) {
             let _ = child.kill();
             let _ = child.wait();
         }
+        let settings = self.home.path().join("heddle.toml").display().to_string();
+        kill_those(|word| word == settings);
     }
 }
 

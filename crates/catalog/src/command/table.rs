@@ -121,6 +121,7 @@ commands! {
          optional("servers", "comma list of HOST:PORT: the other servers, where Heddle may log in, too"),
          optional("without", "comma list of server_ids: replicas that stay outside"),
          switch("apply", "true: make it a group; else only show what would be done"),
+         switch("untried_replication", "true: the replicas' account need not log in from this router's address; the servers' own addresses count"),
          optional("timeout", "seconds to wait for each server")]
         "Shows what a running replication setup is and lacks; with --apply it becomes a group as it is.";
     "group" "remove" GroupRemove Leader Admin true
@@ -205,6 +206,7 @@ commands! {
          switch("flush", "true: flush_all deletes the rows"),
          optional("consistency", "eventual, session, client or strong; default: as the setting says"),
          optional("cache_bytes", "how many bytes of its rows a router remembers, per group; default 0"),
+         optional("w_batch_size", "up to so many sets share one commit and are acknowledged BEFORE it, where kv_ack_before_commit allows that; default 1"),
          optional("value_bytes_max", "larger values are refused; default 1048576"),
          switch("make", "true: makes the table if it is not there, with all these columns")]
         "Shows a table to key-value clients; a container of that name is replaced.";

@@ -243,6 +243,7 @@ impl GroupCommands {
             addresses,
             without,
             apply: args.switch("apply")?,
+            untried_replication: args.switch("untried_replication")?,
             timeout_ms: args.timeout_ms(self.context.settings().step_timeout_ms)?,
             author: args.author(),
         };

@@ -29,6 +29,7 @@ const COLUMNS: &[&str] = &[
     "flush",
     "consistency",
     "cache_bytes",
+    "w_batch_size",
     "value_bytes_max",
     "origin",
 ];
@@ -66,6 +67,7 @@ impl KvCommands {
         args: &Arguments,
     ) -> Result<Table, CommandError> {
         let container = declared(args)?;
+        self.heed_batch(&container)?;
         if args.switch("make")? {
             self.make_table(lead, &container).await?;
         }
@@ -73,6 +75,18 @@ impl KvCommands {
         let put = meta::Transaction::new().put(&key, &json(&container));
         self.context.commit_as(lead, &args.author(), put).await?;
         done(Value::Bool(true))
+    }
+
+    /// Whether the operator allows what a batch of writes means.
+    fn heed_batch(&self, container: &Container) -> Result<(), CommandError> {
+        if container.w_batch_size == 1 || self.context.reads.early.commit_within().is_some() {
+            return Ok(());
+        }
+        Err(CommandError::Refused(
+            "w_batch_size acknowledges writes before their commit, and this router allows that to nobody: set \
+             kv_ack_before_commit = on first (docs/KV.md says what may be lost), or leave w_batch_size out"
+                .to_owned(),
+        ))
     }
 
     pub(crate) async fn kv_drop(
@@ -223,6 +237,20 @@ fn declared(args: &Arguments) -> Result<Container, CommandError> {
             ));
         }
     }
+    read_sizes(args, &mut container)?;
+    Ok(container)
+}
+
+/// How many writes share a commit, and how large a value may be.
+fn read_sizes(args: &Arguments, container: &mut Container) -> Result<(), CommandError> {
+    if let Some(size) = args.get("w_batch_size") {
+        let read = size
+            .parse()
+            .ok()
+            .filter(|size| (1..=1 << 20).contains(size));
+        container.w_batch_size =
+            read.ok_or_else(|| args.bad("w_batch_size", size, "a number from 1 to 1048576"))?;
+    }
     if let Some(bytes) = args.get("value_bytes_max") {
         let read = bytes
             .parse()
@@ -231,7 +259,7 @@ fn declared(args: &Arguments) -> Result<Container, CommandError> {
         container.value_bytes_max =
             read.ok_or_else(|| args.bad("value_bytes_max", bytes, "a number up to 1073741824"))?;
     }
-    Ok(container)
+    Ok(())
 }
 
 fn remembered(space: &Space) -> Vec<Value> {
@@ -272,6 +300,7 @@ fn row(container: &Container, origin: &str) -> Vec<Value> {
         container.flush.into(),
         side(&container.consistency),
         container.cache_bytes.into(),
+        container.w_batch_size.into(),
         container.value_bytes_max.into(),
         origin.into(),
     ]

@@ -134,13 +134,15 @@ impl Context {
         records: Records,
         leadership: Leadership,
     ) -> Context {
+        let reads = Arc::new(ReadState::default());
+        reads.early.allow(settings.observation.early_writes_ms);
         Context {
             settings: ArcSwap::from_pointee(settings),
             sessions,
             changing: tokio::sync::Mutex::new(()),
             started: Instant::now(),
             interest: Arc::default(),
-            reads: Arc::default(),
+            reads,
             store,
             published,
             state: Mutex::new(State {
@@ -192,6 +194,7 @@ impl Context {
     }
 
     pub(crate) fn set_settings(&self, settings: Settings) {
+        self.reads.early.allow(settings.observation.early_writes_ms);
         self.settings.store(Arc::new(settings));
     }
 

@@ -20,6 +20,7 @@ use farm::Accounts;
 
 use crate::context::Context;
 use crate::links::Links;
+use crate::observe::early_writes::{EarlyNews, tell_losses};
 use catalog::command::CommandError;
 use catalog::event::Event;
 
@@ -50,8 +51,7 @@ pub(crate) struct AccountsReader {
     context: Arc<Context>,
     links: Arc<Links>,
     mistaken: Mistaken,
-    /// The option of the memcached plugin that was told of.
-    batches: Mistaken,
+    early: EarlyNews,
 }
 
 impl AccountsReader {
@@ -60,7 +60,7 @@ impl AccountsReader {
             context: Arc::clone(context),
             links: Arc::clone(links),
             mistaken: Mistaken::default(),
-            batches: Mistaken::default(),
+            early: EarlyNews::default(),
         }
     }
 }
@@ -121,6 +121,7 @@ impl AccountsReader {
             }
             let read = Instant::now();
             Chore::Accounts.pass();
+            tell_losses(&self.context);
             match self.read_accounts(&mut link).await {
                 Ok(Some((accounts, containers))) => {
                     self.context.set_accounts(accounts, containers);
@@ -190,17 +191,8 @@ impl AccountsReader {
         let accounts = engine::accounts(link, timeout_ms).await?;
         self.look_for_mistaken(link, &accounts, timeout_ms).await?;
         let plugin = engine::memcached::plugin(link, timeout_ms).await?;
-        let refused = plugin.write_batch.iter().map(|size| {
-            format!(
-                "innodb_memcache.config_options wants {size} writes in one commit (w_batch_size), acknowledged before it; \
-                 Heddle acknowledges what is committed, and writes that come together share a commit by themselves: set \
-                 the option to 1"
-            )
-        });
-        for detail in self.batches.news(refused.collect()) {
-            let event = Event::now("kv_option_refused", "", detail);
-            self.context.happened(event);
-        }
+        let unread = plugin.unread_batch.as_deref();
+        self.early.tell(&self.context, &plugin.containers, unread);
         Ok((accounts, plugin.containers))
     }
 }

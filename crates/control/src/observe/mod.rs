@@ -10,6 +10,7 @@
 pub(crate) mod accounts;
 mod adoption;
 pub(crate) mod detect;
+pub(crate) mod early_writes;
 pub(crate) mod fault;
 pub(crate) mod heartbeat;
 pub(crate) mod pin;

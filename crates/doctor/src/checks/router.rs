@@ -213,6 +213,16 @@ pub(crate) fn public_without_login(_: &FarmFacts, router: &RouterFacts) -> Vec<F
     doors(router, |door| !door.authenticates)
 }
 
+pub(crate) fn acks_before_commit(_: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
+    let on = router.settings.get("kv_ack_before_commit");
+    one(on.is_some_and(|value| value == "on"), || {
+        let within_ms = router.number("kv_commit_within_ms").unwrap_or_default();
+        format!(
+            "kv_ack_before_commit is on, and a commit may come {within_ms} ms after its acknowledgement"
+        )
+    })
+}
+
 pub(crate) fn store_silent(_: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
     one(!router.store.error.is_empty(), || {
         router.store.error.clone()

@@ -294,6 +294,8 @@ pub const TABLE: &[Check] = &[
         "clients may talk in clear over a network", "tls_clients = required, http_tls = required"),
     check("public_without_login", Error, Router(router::public_without_login), PEOPLE,
         "who reaches the address reads and writes", "kv_auth = on; or listen on a private address"),
+    check("kv_acks_before_commit", Warning, Router(router::acks_before_commit), PEOPLE,
+        "memcached clients are told that values are stored which may be lost", "kv_ack_before_commit = off; or live with it (docs/KV.md#before-the-commit)"),
     check("open_files", Warning, Router(router::open_files), HOST,
         "clients are refused though clients_max has room for them", "LimitNOFILE in the unit, or ulimit -n"),
     check("router_memory", Warning, Router(router::memory), PEOPLE,

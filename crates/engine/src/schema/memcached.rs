@@ -30,8 +30,8 @@ const NONE: [u16; 5] = [1044, 1049, 1054, 1142, 1146];
 #[derive(Debug, Default)]
 pub struct Plugin {
     pub containers: Vec<Container>,
-    /// As written: so many writes were to share one commit, and to be acknowledged before it. `None` for one.
-    pub write_batch: Option<String>,
+    /// As written, where it is no number: so many writes were to share one commit.
+    pub unread_batch: Option<String>,
 }
 
 /// The containers of a server that has, or had, the plugin; none of another. A row with a NULL that it
@@ -50,8 +50,15 @@ pub async fn plugin(link: &mut Link, timeout_ms: u64) -> Result<Plugin, Error> {
     if containers.is_empty() {
         return Ok(Plugin::default());
     }
-    let write_batch = rows.first().and_then(|row| text_at(row, WRITE_BATCH_AT));
-    let write_batch = write_batch.filter(|size| !matches!(size.trim(), "" | "0" | "1"));
+    let size = rows.first().and_then(|row| text_at(row, WRITE_BATCH_AT));
+    let (w_batch_size, unread_batch) = match size.map(|text| (batch_size(&text), text)) {
+        None => (1, None),
+        Some((Some(size), _)) => (size, None),
+        Some((None, text)) => (1, Some(text)),
+    };
+    for container in &mut containers {
+        container.w_batch_size = w_batch_size;
+    }
     let policies = match link.rows(OPERATION, POLICIES, timeout_ms).await {
         Err(error) if error.number().is_some_and(|number| NONE.contains(&number)) => Vec::new(),
         rows => rows?,
@@ -69,8 +76,16 @@ pub async fn plugin(link: &mut Link, timeout_ms: u64) -> Result<Plugin, Error> {
     }
     Ok(Plugin {
         containers,
-        write_batch,
+        unread_batch,
     })
+}
+
+/// How many writes are to share one commit; `None` for what is no number.
+fn batch_size(text: &str) -> Option<u32> {
+    match text.trim() {
+        "" => Some(1),
+        digits => digits.parse().ok().map(|size: u32| size.max(1)),
+    }
 }
 
 /// What a policy's word means; one that nobody knows allows nothing.
@@ -151,6 +166,12 @@ mod tests {
             cells[missing] = "NULL";
             assert_eq!(container(row(cells)), None, "{missing}");
         }
+    }
+
+    #[test]
+    fn sizes_of_batches_are_numbers() {
+        let sizes = ["", " 32 ", "0", "1", "many"].map(batch_size);
+        assert_eq!(sizes, [Some(1), Some(32), Some(1), Some(1), None]);
     }
 
     #[test]

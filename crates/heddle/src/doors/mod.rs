@@ -101,6 +101,11 @@ impl Doors {
         }
     }
 
+    /// What commits that which key-value clients had acknowledged before its commit.
+    pub fn early_commit(&self) -> Option<door_kv::EarlyCommit> {
+        self.kv.as_ref().map(door_kv::Door::early_commit)
+    }
+
     /// Take clients again.
     pub fn resume(&self) {
         self.sql.resume();

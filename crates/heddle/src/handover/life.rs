@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A process that has been relieved stays so long in any case, to step in should the new one die.
 const GUARD: Duration = Duration::from_secs(5);
 
+/// A successor waits so long for what has to be committed before.
+const EARLY_COMMIT_MAX: Duration = Duration::from_secs(5);
+
 /// So long a successor that came to nothing may take to end; after half of it, it is ended.
 const RECLAIM_MAX: Duration = Duration::from_secs(10);
 
@@ -182,12 +185,27 @@ impl Life<'_> {
         }
         self.router.step_down().await;
         self.doors.rest();
+        self.commit_early().await;
         self.router.http.serve(false);
         // The other one serves from here on, whether or not it hears this.
         if let Err(error) = successor.grant().await {
             tracing::debug!("the successor did not hear that it is alone: {error}");
         }
         Ok(successor)
+    }
+
+    /// Commits what key-value clients had acknowledged before its commit: those of the successor do not see it
+    /// otherwise. What cannot be committed in time is committed later, or told as lost.
+    async fn commit_early(&self) {
+        let Some(early) = self.doors.early_commit() else {
+            return;
+        };
+        if !matches!(
+            blocking(move || early.run(EARLY_COMMIT_MAX)).await,
+            Ok(true)
+        ) {
+            tracing::warn!("acknowledged writes of key-value clients are still to be committed");
+        }
     }
 
     /// Serves the clients that are left, while the successor takes the new ones.

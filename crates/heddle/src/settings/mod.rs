@@ -165,6 +165,10 @@ settings! {
         "What stands between the name of a container and a key.";
     kv_value_bytes_max: u64 = "1048576" "bytes" [1, 1073741824] Restart
         "The largest value that memcached clients may send; containers may allow less.";
+    kv_ack_before_commit: Switch = "off" "" Live
+        "on: plain sets of containers whose w_batch_size is above 1 are acknowledged BEFORE their commit, as MySQL's plugin did. What was acknowledged and is not committed is lost when this router or its server ends (docs/KV.md).";
+    kv_commit_within_ms: u64 = "100" "ms" [1, 60000] Live
+        "So long after its acknowledgement such a write is committed at the latest.";
     http_listen: SocketAddr = "127.0.0.1:6080" "" Restart
         "Where the console, metrics and commands are.";
     http_hosts: Vec<String> = "" "" Restart

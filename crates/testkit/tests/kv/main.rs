@@ -1,8 +1,10 @@
-//! The key-value door: its commands, values, containers, cache and limits.
+//! The key-value door: its commands, values, containers, cache, limits and early writes.
 
 mod cache;
 mod containers;
 mod door;
+mod early;
+mod early_losses;
 mod limits;
 mod moves;
 mod revoked;

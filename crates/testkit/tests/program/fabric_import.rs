@@ -54,38 +54,60 @@ fn a_running_setup_becomes_a_group_by_xml_rpc() {
     let shown = python(door, method, &[first.as_str().into()]);
     assert_eq!(error(&shown), "", "{shown}");
     let errors = of_kind(&rows(&shown), "error");
-    assert!(
-        errors.len() == 1 && errors[0].1.contains(&second),
-        "the replica was not named: {shown}"
-    );
-    // What would be missing after a failover is named with its statement.
-    let warnings = of_kind(&rows(&shown), "warning");
-    let lacks = |text: &str| text.contains("heddle_replication");
-    assert!(warnings.iter().any(|(_, text)| lacks(text)), "{shown}");
-    let mut client = primary.client();
-    client.run("CREATE USER heddle_replication@'%'");
-    client.run("GRANT REPLICATION SLAVE ON *.* TO heddle_replication@'%'");
-    let ask_for = |apply: bool| {
+    let says = |text: &str| errors.iter().any(|(_, finding)| finding.contains(text));
+    assert!(says(&second), "the replica was not named: {shown}");
+    // What would be missing after a failover is named, too.
+    assert!(says("heddle_replication"), "{shown}");
+    // On this server alone.
+    may_replicate(&primary);
+    let answer = |apply: bool, untried: bool| {
         let named = vec![
             ("servers".to_owned(), second.as_str().into()),
             ("apply".to_owned(), apply.into()),
+            ("untried_replication".to_owned(), untried.into()),
         ];
         let params = [first.as_str().into(), "shop".into(), Value::Struct(named)];
-        let answer = python(door, method, &params);
+        python(door, method, &params)
+    };
+    let ask_for = |apply: bool| {
+        let answer = answer(apply, true);
         assert_eq!(error(&answer), "", "{answer}");
         rows(&answer)
     };
+    // Nobody could follow the replica once it is the primary: that is for the operator to say.
+    let refused = answer(true, false);
+    let refused = error(&refused);
+    assert!(refused.contains("nothing was changed"), "{refused}");
+    assert!(refused.contains("untried_replication"), "{refused}");
     let shown = ask_for(false);
     assert!(of_kind(&shown, "error").is_empty(), "{shown:?}");
+    let warnings = of_kind(&shown, "warning");
+    let lacks = |(server, text): &(String, String)| {
+        *server == second && text.contains("heddle_replication")
+    };
+    assert!(warnings.iter().any(lacks), "{shown:?}");
     assert!(!of_kind(&shown, "change").is_empty(), "{shown:?}");
     assert_eq!(replica.client().value("SELECT @@global.read_only"), "0");
     assert!(rows(&python(door, "group.lookup_groups", &[])).is_empty());
     let done = ask_for(true);
     assert!(of_kind(&done, "change").is_empty(), "{done:?}");
     assert!(!of_kind(&done, "done").is_empty(), "{done:?}");
+    may_replicate(&replica);
     works(door, &primary, &replica);
     let nobody = python(door, method, &["127.0.0.1:1".into()]);
     assert!(error(&nobody).starts_with("GroupError: "), "{nobody}");
+}
+
+/// Makes the account by which others follow this server, and on no other server.
+fn may_replicate(server: &Server) {
+    let mut client = server.client();
+    for text in [
+        "SET sql_log_bin = 0",
+        "CREATE USER heddle_replication@'%'",
+        "GRANT REPLICATION SLAVE ON *.* TO heddle_replication@'%'",
+    ] {
+        client.run(text);
+    }
 }
 
 /// What connectors ask shows both servers in their places, and the group changes its primary.

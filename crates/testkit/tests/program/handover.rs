@@ -2,13 +2,14 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::router::Router;
-use testkit::{Client, Release, Server, wait_until};
+use testkit::{Client, Release, Server, running_with, wait_until};
 
 /// For what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -218,6 +219,26 @@ fn sigusr2_brings_a_successor_and_sigterm_ends_both() {
     wait_until(PATIENCE, "the end of the old one", || router.has_ended());
     assert!(stays.is_closed_within(PATIENCE));
     assert!(TcpStream::connect(router.sql).is_err(), "nobody listens");
+}
+
+/// The processes that a router has started itself end with it, too, whether the test passes or fails.
+#[test]
+fn no_process_outlives_its_test() {
+    for fails in [false, true] {
+        let router = Router::start("");
+        let settings = router.state_dir().with_file_name("heddle.toml");
+        let settings = settings.display().to_string();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            let mut router = router;
+            signal(router.process().id(), "USR2");
+            wait_until(PATIENCE, "a successor", || router.taken_over_by() != 0);
+            assert!(!fails, "as a test that fails");
+        }));
+        assert_eq!(ended.is_err(), fails);
+        wait_until(PATIENCE, "the end of all", || {
+            running_with(|word| word == settings).is_empty()
+        });
+    }
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub(crate) struct Setup {
     /// The `server_id`s of replicas that stay outside.
     pub(crate) without: BTreeSet<u64>,
     pub(crate) apply: bool,
+    /// The replicas' account need not log in from here: the servers' addresses count, and nobody can try those
+    /// without a change of the servers.
+    pub(crate) untried_replication: bool,
     pub(crate) timeout_ms: u64,
     pub(crate) author: Author,
 }
@@ -229,7 +232,11 @@ impl Import {
                 "CREATE USER {account} IDENTIFIED BY '…'; {}",
                 needed::replication_grant(&account)
             );
-            Finding::new(Kind::Warning, &address, text).by(make)
+            let kind = match setup.untried_replication {
+                true => Kind::Warning,
+                false => Kind::Error,
+            };
+            Finding::new(kind, &address, text).by(make)
         }));
         Ok(())
     }
@@ -247,7 +254,8 @@ impl Import {
         };
         Some(format!(
             "the account {} (replication_user), by which the others follow this server after a failover, \
-             cannot do so from this router's address: {why}",
+             cannot do so from this router's address: {why}; where it may do so from the addresses of the servers \
+             alone, say untried_replication=true",
             login.user
         ))
     }
