@@ -3,9 +3,11 @@
 //!
 //! What runs for the streams runs on a thread of its own, so that a stream of many rows delays no request.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
@@ -15,7 +17,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::CommandError;
 use changes::Wanted;
-use control::{ChangesCounts, ChangesWanted, Lag, Subscriptions};
+use control::{ChangesCounts, ChangesWanted, Lag, SinkCounts, Sinks, Subscriptions};
 use hyper::body::{Body as Answer, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -202,13 +204,15 @@ fn plain(value: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// How far each subscription is behind.
+/// How far each subscription and each sink is behind.
 pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
     let lags = subscriptions.lags();
-    let family = |name, help, value: fn(&Lag) -> u64| {
+    let family = |name,
+                  help,
+                  (label, lags): (&'static str, &BTreeMap<String, Lag>),
+                  value: fn(&Lag) -> u64| {
         let samples = lags.iter().map(|(name, lag)| {
-            let value = crate::condition::float(value(lag));
-            Sample::labelled(&[("subscription", name)], value)
+            Sample::labelled(&[(label, name)], crate::condition::float(value(lag)))
         });
         Family {
             name,
@@ -217,16 +221,76 @@ pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
             samples: samples.collect(),
         }
     };
+    let subscriptions = ("subscription", &lags.subscriptions);
+    let sinks = ("sink", &lags.sinks);
     vec![
         family(
             "heddle_subscription_lag_ms",
             "Age of the oldest change that a subscription's consumer may not have acknowledged.",
+            subscriptions,
             |lag| lag.ms,
         ),
         family(
             "heddle_subscription_lag_bytes",
             "Bytes of binlogs that were written since the position that was acknowledged.",
+            subscriptions,
             |lag| lag.bytes,
+        ),
+        family(
+            "heddle_sink_lag_ms",
+            "Age of the oldest change that a sink's target may not have.",
+            sinks,
+            |lag| lag.ms,
+        ),
+        family(
+            "heddle_sink_lag_bytes",
+            "Bytes of binlogs that were written since the position that a sink's target has.",
+            sinks,
+            |lag| lag.bytes,
+        ),
+    ]
+}
+
+/// What this router delivered of each sink.
+pub(crate) fn sinks(sinks: &Sinks) -> Vec<Family> {
+    let counts = sinks.counts();
+    let family = |name, help, value: fn(&SinkCounts) -> &AtomicU64| {
+        let samples = counts.iter().map(|(name, counts)| {
+            let value = value(counts).load(Relaxed);
+            Sample::labelled(&[("sink", name)], crate::condition::float(value))
+        });
+        Family {
+            name,
+            help,
+            kind: Kind::Counter,
+            samples: samples.collect(),
+        }
+    };
+    vec![
+        family(
+            "heddle_sink_events_total",
+            "Events that a sink's target has taken from this router.",
+            |counts| &counts.events,
+        ),
+        family(
+            "heddle_sink_bytes_total",
+            "Bytes that a sink's target has taken from this router.",
+            |counts| &counts.bytes,
+        ),
+        family(
+            "heddle_sink_batches_total",
+            "Batches that a sink's target has taken from this router.",
+            |counts| &counts.batches,
+        ),
+        family(
+            "heddle_sink_failures_total",
+            "Tries of this router to deliver to a sink's target that failed.",
+            |counts| &counts.failures,
+        ),
+        family(
+            "heddle_sink_refused_total",
+            "Events that a sink's target refused, so that they became dead letters.",
+            |counts| &counts.refused,
         ),
     ]
 }

@@ -59,6 +59,7 @@ pub enum Verb {
     SubscriptionShow,
     SubscriptionDrop,
     SubscriptionAck,
+    OfSinks(SinkVerb),
     StatisticsList,
     DigestList,
     DigestShow,
@@ -113,6 +114,20 @@ pub enum MapVerb {
     DumpShardingInformation,
 }
 
+/// The verbs about sinks of the change stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkVerb {
+    Create,
+    List,
+    Show,
+    Pause,
+    Resume,
+    Letters,
+    Resend,
+    Discard,
+    Drop,
+}
+
 impl Verb {
     /// Of an answer by all routers, the column in which it is said that one gave none.
     pub fn note_column(self) -> &'static str {
@@ -139,6 +154,7 @@ impl Verb {
                 | Verb::TransactionResolve
                 | Verb::SubscriptionCreate
                 | Verb::SubscriptionAck
+                | Verb::OfSinks(SinkVerb::Create)
                 | Verb::OfMaps(MapVerb::AddChange)
                 | Verb::OfMaps(MapVerb::DropChange)
         )

@@ -33,6 +33,7 @@ use crate::peers::questions::{DRAINED, FACTS, GROUP, KILL, RELEASE, SESSIONS, WR
 use crate::peers::routers::PeerRouters;
 use crate::reshard::Resharding;
 use crate::row_cache_feed::client_writes::ClientWrites;
+use crate::sinks::commands::SinkCommands;
 use crate::subscriptions::commands::SubscriptionCommands;
 use catalog::command::{Arguments, Call, CommandError, DoneBy, MapVerb, Table, Verb};
 
@@ -55,6 +56,7 @@ pub(crate) struct Commands {
     pub(crate) routers: Arc<RouterCommands>,
     pub(crate) servers: Arc<ServerCommands>,
     pub(crate) subscriptions: Arc<SubscriptionCommands>,
+    pub(crate) sinks: Arc<SinkCommands>,
     pub(crate) maps: Arc<ShardingCommands>,
     pub(crate) transactions: Arc<TransactionCommands>,
     pub(crate) threats: Arc<ThreatCommands>,
@@ -202,6 +204,7 @@ impl Commands {
             Verb::SubscriptionShow => self.subscriptions.subscription_show(args).await,
             Verb::SubscriptionDrop => self.subscriptions.subscription_drop(args).await,
             Verb::SubscriptionAck => self.subscriptions.subscription_ack(args).await,
+            Verb::OfSinks(verb) => self.sinks.carry_out(verb, args).await,
             Verb::StatisticsList => Ok(self.inspect.statistics_list(args)),
             Verb::DigestList => digest::list(&self.background, args).await,
             Verb::DigestShow => digest::show(&self.background, args).await,

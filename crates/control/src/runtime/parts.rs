@@ -40,7 +40,8 @@ use crate::row_cache_feed::RowCacheFeed;
 use crate::row_cache_feed::client_writes::ClientWrites;
 use crate::runtime::follower::StoreFollower;
 use crate::sharding::ShardedTables;
-use crate::subscriptions::Subscriptions;
+use crate::sinks::Sinks;
+use crate::sinks::commands::SinkCommands;
 use crate::subscriptions::commands::SubscriptionCommands;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::lost_writes::LostWrites;
@@ -145,7 +146,7 @@ impl Parts {
         context: &Arc<Context>,
         commander: &Commander,
         jobs: &Arc<Jobs>,
-        subscriptions: &Arc<Subscriptions>,
+        sinks: &Arc<Sinks>,
     ) -> Commands {
         let dist_txns = commander.dist_txns();
         let config = Arc::new(ConfigCommands::new(context, &self.links));
@@ -161,7 +162,8 @@ impl Parts {
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
         let routers = Arc::new(RouterCommands::new(context, &self.election));
         let servers = Arc::new(ServerCommands::new(context, &self.links, &self.provision));
-        let subscriptions = Arc::new(SubscriptionCommands::new(context, subscriptions));
+        let subscriptions = Arc::new(SubscriptionCommands::new(context, &sinks.subscriptions));
+        let sinks = Arc::new(SinkCommands::new(context, sinks));
         let maps = Arc::new(ShardingCommands::new(
             context,
             &self.sharding,
@@ -198,6 +200,7 @@ impl Parts {
             routers,
             servers,
             subscriptions,
+            sinks,
             maps,
             transactions,
             threats,

@@ -1,4 +1,4 @@
-//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, `heddle apply` and `heddle binlog dump`.
+//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, sinks, `heddle apply` and `heddle binlog dump`.
 
 mod applier;
 mod apply;
@@ -7,7 +7,9 @@ mod door;
 mod dump;
 mod failover;
 mod reading;
+mod receiver;
 mod resume;
+mod sinking;
 mod snapshot;
 mod subscriptions;
 mod values;

@@ -1,0 +1,137 @@
+//! What a sink is told about its target, and what of it can be right.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::http::Url;
+
+/// A file is full at this size, unless told otherwise.
+const ROTATE_BYTES: u64 = 64 << 20;
+
+/// A file is closed after this time, unless told otherwise.
+const ROTATE_S: u64 = 3600;
+
+/// Longest name of a directory, a subject or a topic.
+const NAME_BYTES_MAX: usize = 200;
+
+/// The target, and how it is spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spec {
+    /// As [`Place`] reads it.
+    pub to: String,
+    /// Signs what webhooks are sent.
+    pub secret: String,
+    /// A file on each router with the certificates that the target is known by; empty for those of the Web.
+    pub ca: String,
+    /// How files are packed.
+    pub compress: Compression,
+    /// A file with so many bytes is closed.
+    pub rotate_bytes: u64,
+    /// A file is closed so long after it was begun.
+    pub rotate_s: u64,
+}
+
+impl Default for Spec {
+    fn default() -> Spec {
+        Spec {
+            to: String::new(),
+            secret: String::new(),
+            ca: String::new(),
+            compress: Compression::None,
+            rotate_bytes: ROTATE_BYTES,
+            rotate_s: ROTATE_S,
+        }
+    }
+}
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    #[default]
+    None,
+    Zstd,
+}
+
+impl FromStr for Compression {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Compression, ()> {
+        match text {
+            "none" => Ok(Compression::None),
+            "zstd" => Ok(Compression::Zstd),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Where a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `http://HOST[:PORT]/PATH` or `https://…`.
+    Webhook(Url),
+    /// `file:NAME`: a directory of this name below the one that all files are in.
+    Files(String),
+}
+
+/// What a target may be, for people.
+const FORMS: &str = "https://HOST/PATH, http://HOST/PATH or file:NAME";
+
+impl Spec {
+    /// Where the target is.
+    ///
+    /// # Errors
+    /// It is not said in a form that is known.
+    pub fn place(&self) -> Result<Place, String> {
+        let wrong = |why: &str| format!("{:?} is no target: {why}; a target is {FORMS}", self.to);
+        match self.to.split_once(':') {
+            Some(("file", name)) if is_name(name) => Ok(Place::Files(name.to_owned())),
+            Some(("file", _)) => Err(wrong("letters, digits, _, - and . make a NAME")),
+            Some(("http" | "https", _)) => {
+                let url = Url::parse(&self.to).map_err(|why| wrong(&why))?;
+                Ok(Place::Webhook(url))
+            }
+            _ => Err(wrong("nothing is known that begins like this")),
+        }
+    }
+}
+
+/// True for a name that is one piece of a path, and nothing hidden.
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
+    is_short && name.bytes().all(is_plain) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(to: &str) -> Result<Place, String> {
+        let spec = Spec {
+            to: to.to_owned(),
+            ..Spec::default()
+        };
+        spec.place()
+    }
+
+    #[test]
+    fn targets_are_read() {
+        assert_eq!(place("file:a-b.1"), Ok(Place::Files("a-b.1".to_owned())));
+        assert!(matches!(place("https://h/p?q=1"), Ok(Place::Webhook(_))));
+        for wrong in [
+            "file:",
+            "file:..",
+            "file:a/b",
+            "ftp://x",
+            "x",
+            "http://",
+            "https://u:p@h/",
+        ] {
+            let why = place(wrong).expect_err(wrong);
+            assert!(why.contains("a target is"), "{why}");
+        }
+    }
+}
