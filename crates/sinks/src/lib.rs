@@ -10,12 +10,14 @@
 
 mod files;
 mod http;
+mod kafka;
 mod message;
+mod nats;
 mod spec;
 mod target;
 mod webhook;
 
 pub use message::{Message, Read, read};
-pub use spec::{Compression, Place, Spec};
+pub use spec::{Account, Brokers, Compression, Place, Spec};
 pub use target::{Means, Target, Undelivered};
 pub use webhook::signature;

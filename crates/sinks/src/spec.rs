@@ -5,12 +5,17 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::http::Url;
+use crate::target::{Undelivered, later};
 
 /// A file is full at this size, unless told otherwise.
 const ROTATE_BYTES: u64 = 64 << 20;
 
 /// A file is closed after this time, unless told otherwise.
 const ROTATE_S: u64 = 3600;
+
+/// Where brokers listen, unless told otherwise.
+const NATS_PORT: u16 = 4222;
+const KAFKA_PORT: u16 = 9092;
 
 /// Longest name of a directory, a subject or a topic.
 const NAME_BYTES_MAX: usize = 200;
@@ -25,6 +30,8 @@ pub struct Spec {
     pub secret: String,
     /// A file on each router with the certificates that the target is known by; empty for those of the Web.
     pub ca: String,
+    /// With what a broker is logged in to.
+    pub account: Account,
     /// How files are packed.
     pub compress: Compression,
     /// A file with so many bytes is closed.
@@ -39,10 +46,33 @@ impl Default for Spec {
             to: String::new(),
             secret: String::new(),
             ca: String::new(),
+            account: Account::default(),
             compress: Compression::None,
             rotate_bytes: ROTATE_BYTES,
             rotate_s: ROTATE_S,
         }
+    }
+}
+
+/// An account at a broker; empty where nobody has to log in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Account {
+    pub user: String,
+    /// A file on each router; its first line is the password.
+    pub password_file: String,
+}
+
+impl Account {
+    /// The user and the password.
+    pub(crate) fn read(&self) -> Result<(String, String), Undelivered> {
+        if self.password_file.is_empty() {
+            return Ok((self.user.clone(), String::new()));
+        }
+        let text = std::fs::read_to_string(&self.password_file);
+        let text = text.map_err(|error| later(format!("{}: {error}", self.password_file)))?;
+        let password = text.lines().next().unwrap_or_default();
+        Ok((self.user.clone(), password.to_owned()))
     }
 }
 
@@ -74,10 +104,24 @@ pub enum Place {
     Webhook(Url),
     /// `file:NAME`: a directory of this name below the one that all files are in.
     Files(String),
+    /// `nats://HOST[:PORT][,…]/SUBJECT`.
+    Nats(Brokers),
+    /// `kafka://HOST[:PORT][,…]/TOPIC`.
+    Kafka(Brokers),
+}
+
+/// Brokers of one kind, and what they are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brokers {
+    /// Each as `HOST:PORT`; one is enough.
+    pub addresses: Vec<String>,
+    /// The first pieces of the subjects, or the topic.
+    pub name: String,
 }
 
 /// What a target may be, for people.
-const FORMS: &str = "https://HOST/PATH, http://HOST/PATH or file:NAME";
+const FORMS: &str = "https://HOST/PATH, http://HOST/PATH, file:NAME, nats://HOST/SUBJECT or \
+                     kafka://HOST/TOPIC";
 
 impl Spec {
     /// Where the target is.
@@ -93,9 +137,43 @@ impl Spec {
                 let url = Url::parse(&self.to).map_err(|why| wrong(&why))?;
                 Ok(Place::Webhook(url))
             }
+            Some(("nats", rest)) => {
+                let brokers = brokers(rest, NATS_PORT).map_err(wrong)?;
+                Ok(Place::Nats(brokers))
+            }
+            Some(("kafka", rest)) => {
+                let brokers = brokers(rest, KAFKA_PORT).map_err(wrong)?;
+                Ok(Place::Kafka(brokers))
+            }
             _ => Err(wrong("nothing is known that begins like this")),
         }
     }
+}
+
+/// Reads `//HOST[:PORT][,…]/NAME`.
+fn brokers(text: &str, port: u16) -> Result<Brokers, &'static str> {
+    let rest = text.strip_prefix("//").ok_or("// is missing")?;
+    let (hosts, name) = rest
+        .split_once('/')
+        .ok_or("what stands behind the host is missing")?;
+    if hosts.contains('@') {
+        return Err("a user and a password do not belong into it");
+    }
+    if !is_name(name) || name.ends_with('.') || name.contains("..") {
+        return Err("letters, digits, _, - and . make what stands behind the host");
+    }
+    let address = |host: &str| match host.rsplit_once(':') {
+        Some((name, digits)) if !digits.ends_with(']') => {
+            let is_right = !name.is_empty() && digits.parse::<u16>().is_ok();
+            is_right.then(|| host.to_owned())
+        }
+        _ => (!host.is_empty()).then(|| format!("{host}:{port}")),
+    };
+    let addresses: Option<Vec<String>> = hosts.split(',').map(address).collect();
+    Ok(Brokers {
+        addresses: addresses.ok_or("a host is missing, or a port is no number")?,
+        name: name.to_owned(),
+    })
 }
 
 /// True for a name that is one piece of a path, and nothing hidden.

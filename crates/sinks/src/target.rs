@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::files::Files;
+use crate::kafka::Kafka;
 use crate::message::Message;
+use crate::nats::Nats;
 use crate::spec::{Place, Spec};
 use crate::webhook::Webhook;
 
@@ -33,6 +35,8 @@ pub(crate) fn later(text: impl Into<String>) -> Undelivered {
 pub enum Target {
     Webhook(Box<Webhook>),
     Files(Files),
+    Nats(Nats),
+    Kafka(Kafka),
 }
 
 impl Target {
@@ -47,6 +51,8 @@ impl Target {
                 let dir = means.files_dir.join(name);
                 Target::Files(Files::new(sink, dir, spec))
             }
+            Place::Kafka(at) => Target::Kafka(Kafka::new(at)),
+            Place::Nats(at) => Target::Nats(Nats::new(at, spec.account.clone())),
         })
     }
 
@@ -56,8 +62,9 @@ impl Target {
     /// It cannot be asked.
     pub async fn reached(&mut self) -> Result<Option<String>, Undelivered> {
         match self {
-            Target::Webhook(_) => Ok(None),
+            Target::Webhook(_) | Target::Kafka(_) => Ok(None),
             Target::Files(files) => files.reached().await,
+            Target::Nats(nats) => nats.reached().await,
         }
     }
 
@@ -70,6 +77,8 @@ impl Target {
         match self {
             Target::Webhook(webhook) => webhook.deliver(batch).await,
             Target::Files(files) => files.deliver(batch).await,
+            Target::Nats(nats) => nats.deliver(batch).await,
+            Target::Kafka(kafka) => kafka.deliver(batch).await,
         }
     }
 }

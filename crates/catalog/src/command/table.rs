@@ -241,9 +241,11 @@ commands! {
         [SUBSCRIPTION]
         "Forgets a subscription and its position.";
     "sink" "create" OfSinks{Create} Leader Admin true
-        [SINK, required("to", "the target: https://HOST/PATH, http://HOST/PATH or file:NAME"),
+        [SINK, required("to", "the target: https://HOST/PATH, http://HOST/PATH, file:NAME, nats://HOST/SUBJECT or kafka://HOST/TOPIC"),
          OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT,
          optional("target_ca", "file on each router with the certificates that the target is known by; default: those of the Web"),
+         optional("user", "whom a broker knows it as"),
+         optional("password_file", "file on each router with the password of that user"),
          optional("compress", "how files are packed: none (the default) or zstd"),
          optional("rotate_bytes", "a file of this size is closed; default 67108864"),
          optional("rotate_s", "a file is closed after so many seconds; default 3600")]

@@ -10,7 +10,7 @@ use catalog::sink::{SINK, SINK_LETTER, SINK_PROGRESS, SinkProgress, SinkRecord};
 use catalog::subscription::{SubscriptionRecord, all, is_name, read};
 use meta::{Outcome, Transaction};
 use serde_json::Value;
-use sinks::{Place, Spec};
+use sinks::{Account, Place, Spec};
 
 use super::Sinks;
 use super::progress::{letter_key, letters};
@@ -302,6 +302,10 @@ fn spec(args: &Arguments) -> Result<Spec, CommandError> {
     let mut spec = Spec {
         to: args.text("to").to_owned(),
         ca: args.get("target_ca").unwrap_or_default().to_owned(),
+        account: Account {
+            user: args.get("user").unwrap_or_default().to_owned(),
+            password_file: args.get("password_file").unwrap_or_default().to_owned(),
+        },
         ..Spec::default()
     };
     let place = spec.place().map_err(CommandError::Usage)?;

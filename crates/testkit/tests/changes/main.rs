@@ -2,10 +2,13 @@
 
 mod applier;
 mod apply;
+mod brokers;
 mod charsets;
 mod door;
 mod dump;
 mod failover;
+mod kafka;
+mod nats;
 mod reading;
 mod receiver;
 mod resume;
