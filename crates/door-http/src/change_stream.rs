@@ -311,6 +311,12 @@ pub(crate) fn families(counts: &ChangesCounts) -> Vec<Family> {
             counts.streams.load(Relaxed),
         ),
         family(
+            "heddle_change_stream_readings",
+            "Readings of binlogs for change streams: one of each group for all that have caught up, one for each other.",
+            Kind::Gauge,
+            counts.readings.load(Relaxed),
+        ),
+        family(
             "heddle_change_stream_lines_total",
             "Lines of change streams.",
             Kind::Counter,

@@ -12,6 +12,7 @@ mod nats;
 mod reading;
 mod receiver;
 mod resume;
+mod sharing;
 mod sinking;
 mod snapshot;
 mod subscriptions;

@@ -239,8 +239,10 @@ fn files_have_every_change_once(compress: &str) {
         .filter(|it| it["event"] == "row" && it["kind"] != "read");
     let expected: Vec<i64> = (0..60).chain([1000]).collect();
     assert_eq!(numbers(rows), expected, "each once, in its order");
-    let ids: BTreeSet<String> = lines.iter().map(|it| it["id"].to_string()).collect();
-    assert_eq!(ids.len(), lines.len(), "nothing twice");
+    // A chunk of a snapshot whose end was not told is read again.
+    let changes: Vec<&Value> = lines.iter().filter(|it| it["snapshot"].is_null()).collect();
+    let ids: BTreeSet<String> = changes.iter().map(|it| it["id"].to_string()).collect();
+    assert_eq!(ids.len(), changes.len(), "nothing twice");
 }
 
 #[test]
