@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::CommandError;
 use changes::Wanted;
@@ -27,6 +27,9 @@ use crate::metrics::{Family, Kind, Sample};
 use crate::server::{Shared, Wish};
 
 mod events;
+mod packing;
+
+use packing::Packer;
 
 /// What has to run for a stream.
 type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -87,9 +90,16 @@ pub(crate) async fn get(
     )
     .await
     {
-        Ok(lines) => {
-            let kind = [(header::CONTENT_TYPE, form.content_type())];
-            (kind, Body::new(lines)).into_response()
+        Ok(mut lines) => {
+            let mut response = HeaderMap::new();
+            let kind = HeaderValue::from_static(form.content_type());
+            response.insert(header::CONTENT_TYPE, kind);
+            lines.packer = packing::wanted(&headers).and_then(Packer::new);
+            if lines.packer.is_some() {
+                let zstd = HeaderValue::from_static("zstd");
+                response.insert(header::CONTENT_ENCODING, zstd);
+            }
+            (response, Body::new(lines)).into_response()
         }
         Err(refusal) => refusal.into_response(),
     }
@@ -128,6 +138,7 @@ async fn open(
     Ok(Lines {
         lines: opened.lines,
         form,
+        packer: None,
         // An error means that the door is gone: the end as well.
         over: Box::pin(async move { drop(door.wait_for(|wish| *wish != Wish::Serve).await) }),
         _place: place,
@@ -138,6 +149,7 @@ async fn open(
 struct Lines {
     lines: mpsc::Receiver<Vec<u8>>,
     form: events::Form,
+    packer: Option<Packer>,
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     _place: OwnedSemaphorePermit,
 }
@@ -155,7 +167,16 @@ impl Answer for Lines {
         }
         let lines = self.lines.poll_recv(context);
         let form = self.form;
-        lines.map(|lines| lines.map(|lines| Ok(Frame::data(form.write(lines).into()))))
+        let packer = &mut self.packer;
+        lines.map(|lines| {
+            let events = form.write(lines?);
+            let bytes = match packer {
+                // What cannot be packed ends the answer.
+                Some(packer) => packer.pack(&events)?,
+                None => events,
+            };
+            Some(Ok(Frame::data(bytes.into())))
+        })
     }
 }
 

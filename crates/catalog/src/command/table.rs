@@ -3,7 +3,7 @@
 use farm::Access;
 
 use super::CommandError;
-use super::verb::{DoneBy, MapVerb, SinkVerb, Verb};
+use super::verb::{DoneBy, MapVerb, StreamVerb, Verb};
 
 /// One argument of a command.
 #[derive(Clone, Copy, Debug)]
@@ -93,14 +93,14 @@ const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
     ($(
-        $group:literal $command:literal $verb:ident $(($of_maps:ident))? $({$of_sinks:ident})?
+        $group:literal $command:literal $verb:ident $(($of_maps:ident))? $({$of_streams:ident})?
         $done_by:ident $access:ident $changes:literal [$($arg:expr),*] $help:literal;
     )*) => {
         /// Every command there is.
         pub static TABLE: &[CommandSpec] = &[$(CommandSpec {
             group: $group, command: $command, args: &[$($arg),*], access: Access::$access,
             changes: $changes, help: $help, done_by: DoneBy::$done_by,
-            verb: Verb::$verb $((MapVerb::$of_maps))? $((SinkVerb::$of_sinks))?,
+            verb: Verb::$verb $((MapVerb::$of_maps))? $((StreamVerb::$of_streams))?,
         }),*];
     };
 }
@@ -225,22 +225,22 @@ commands! {
     "kv" "cache" KvCache Asked Monitor false
         []
         "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
-    "subscription" "create" SubscriptionCreate Leader Admin true
+    "subscription" "create" OfStreams{CreateSubscription} Leader Admin true
         [SUBSCRIPTION, OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT]
         "Begins a durable subscription to the change stream, from now on.";
-    "subscription" "list" SubscriptionList Asked Monitor false
+    "subscription" "list" OfStreams{ListSubscriptions} Asked Monitor false
         []
         "Lists the subscriptions, and how far their consumers are behind.";
-    "subscription" "show" SubscriptionShow Asked Monitor false
+    "subscription" "show" OfStreams{ShowSubscription} Asked Monitor false
         [SUBSCRIPTION]
         "Shows one subscription, with the token that was acknowledged last.";
-    "subscription" "ack" SubscriptionAck Leader Admin true
+    "subscription" "ack" OfStreams{Acknowledge} Leader Admin true
         [SUBSCRIPTION, required("token", "of the last event that the consumer has")]
         "Acknowledges everything up to a token: GET /v1/changes?subscription=NAME goes on behind it.";
-    "subscription" "drop" SubscriptionDrop Leader Admin true
+    "subscription" "drop" OfStreams{DropSubscription} Leader Admin true
         [SUBSCRIPTION]
         "Forgets a subscription and its position.";
-    "sink" "create" OfSinks{Create} Leader Admin true
+    "sink" "create" OfStreams{CreateSink} Leader Admin true
         [SINK, required("to", "the target: https://HOST/PATH, http://HOST/PATH, file:NAME, nats://HOST/SUBJECT or kafka://HOST/TOPIC"),
          OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT,
          optional("target_ca", "file on each router with the certificates that the target is known by; default: those of the Web"),
@@ -250,28 +250,28 @@ commands! {
          optional("rotate_bytes", "a file of this size is closed; default 67108864"),
          optional("rotate_s", "a file is closed after so many seconds; default 3600")]
         "Delivers the changes from now on to a target outside the farm; shows the secret that signs a webhook once.";
-    "sink" "list" OfSinks{List} Asked Admin false
+    "sink" "list" OfStreams{ListSinks} Asked Admin false
         []
         "Lists the sinks: their states, and how far their targets are behind.";
-    "sink" "show" OfSinks{Show} Asked Admin false
+    "sink" "show" OfStreams{ShowSink} Asked Admin false
         [SINK]
         "Shows one sink, with the token up to which its target has everything.";
-    "sink" "pause" OfSinks{Pause} Leader Admin true
+    "sink" "pause" OfStreams{PauseSink} Leader Admin true
         [SINK]
         "Lets a sink stand still; its position is kept.";
-    "sink" "resume" OfSinks{Resume} Leader Admin true
+    "sink" "resume" OfStreams{ResumeSink} Leader Admin true
         [SINK]
         "Lets a sink go on that is paused or stuck, and has one try at once that waits.";
-    "sink" "letters" OfSinks{Letters} Asked Admin false
+    "sink" "letters" OfStreams{ListLetters} Asked Admin false
         [SINK]
         "Lists the dead letters: events that the target refused, with its reason.";
-    "sink" "resend" OfSinks{Resend} Leader Admin true
+    "sink" "resend" OfStreams{ResendLetters} Leader Admin true
         [SINK]
         "Delivers the dead letters once more, in front of what comes.";
-    "sink" "discard" OfSinks{Discard} Leader Admin true
+    "sink" "discard" OfStreams{DiscardLetters} Leader Admin true
         [SINK, optional("id", "only this event's; default: all")]
         "Forgets dead letters: their events are never delivered.";
-    "sink" "drop" OfSinks{Drop} Leader Admin true
+    "sink" "drop" OfStreams{DropSink} Leader Admin true
         [SINK]
         "Forgets a sink, its position and its dead letters; what was delivered stays.";
     "dump" "servers" DumpServers Asked Monitor false

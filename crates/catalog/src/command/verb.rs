@@ -54,12 +54,7 @@ pub enum Verb {
     TransactionResolve,
     SessionList,
     SessionKill,
-    SubscriptionCreate,
-    SubscriptionList,
-    SubscriptionShow,
-    SubscriptionDrop,
-    SubscriptionAck,
-    OfSinks(SinkVerb),
+    OfStreams(StreamVerb),
     StatisticsList,
     DigestList,
     DigestShow,
@@ -114,18 +109,23 @@ pub enum MapVerb {
     DumpShardingInformation,
 }
 
-/// The verbs about sinks of the change stream.
+/// The verbs about subscriptions to the change stream, and its sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinkVerb {
-    Create,
-    List,
-    Show,
-    Pause,
-    Resume,
-    Letters,
-    Resend,
-    Discard,
-    Drop,
+pub enum StreamVerb {
+    CreateSubscription,
+    ListSubscriptions,
+    ShowSubscription,
+    DropSubscription,
+    Acknowledge,
+    CreateSink,
+    ListSinks,
+    ShowSink,
+    PauseSink,
+    ResumeSink,
+    ListLetters,
+    ResendLetters,
+    DiscardLetters,
+    DropSink,
 }
 
 impl Verb {
@@ -152,9 +152,9 @@ impl Verb {
                 | Verb::OfMaps(MapVerb::SplitShard)
                 | Verb::OfMaps(MapVerb::MergeShards)
                 | Verb::TransactionResolve
-                | Verb::SubscriptionCreate
-                | Verb::SubscriptionAck
-                | Verb::OfSinks(SinkVerb::Create)
+                | Verb::OfStreams(StreamVerb::CreateSubscription)
+                | Verb::OfStreams(StreamVerb::Acknowledge)
+                | Verb::OfStreams(StreamVerb::CreateSink)
                 | Verb::OfMaps(MapVerb::AddChange)
                 | Verb::OfMaps(MapVerb::DropChange)
         )

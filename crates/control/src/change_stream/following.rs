@@ -200,10 +200,7 @@ impl Follower {
     async fn read(&mut self, primary: &Primary) -> Result<Option<Listener>, Trouble> {
         let _counted = Reads::new(&self.counts);
         let timeout_ms = self.source.timeout_ms();
-        self.enter_timeline(primary).await?;
-        let mut link = Link::open(&primary.login, timeout_ms).await?;
-        let named = engine::keep_columns(&mut link, timeout_ms).await;
-        named.map_err(of_columns)?;
+        let mut link = self.enter(primary).await?;
         let (from, until, mut transactions) =
             beginning(&mut link, timeout_ms, self.reached.as_ref()).await?;
         let mut reader =
@@ -250,9 +247,6 @@ impl Follower {
                     }
                     let shown = told.borrow_and_update().clone().filter(|_| is_sure);
                     self.go_on(primary, shown.as_deref(), begins, &mut waiting).await?;
-                    if !waiting.is_empty() {
-                        wanted.notify_one();
-                    }
                 }
                 done = done(&mut self.reading) => self.take_read(primary, done).await?,
                 _ = look.tick() => {
@@ -263,13 +257,13 @@ impl Follower {
                     if let Some(listener) = self.join(&mut joining, primary, &waiting) {
                         return Ok(Some(listener));
                     }
-                    if !waiting.is_empty() {
-                        wanted.notify_one();
-                    }
                     if self.reached.is_none() && Instant::now() > begins_until {
                         return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
                     }
                 }
+            }
+            if !waiting.is_empty() {
+                wanted.notify_one();
             }
         }
     }
@@ -287,6 +281,16 @@ impl Follower {
             self.begin(primary).await?;
         }
         self.read_on().await
+    }
+
+    /// A link to a server whose timeline has what was told, and which logs what columns are called from now on.
+    async fn enter(&self, primary: &Primary) -> Result<Link, Trouble> {
+        self.enter_timeline(primary).await?;
+        let timeout_ms = self.source.timeout_ms();
+        let mut link = Link::open(&primary.login, timeout_ms).await?;
+        let named = engine::keep_columns(&mut link, timeout_ms).await;
+        named.map_err(of_columns)?;
+        Ok(link)
     }
 
     /// Checks that the server's timeline has what was told.

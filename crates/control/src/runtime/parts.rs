@@ -41,8 +41,7 @@ use crate::row_cache_feed::client_writes::ClientWrites;
 use crate::runtime::follower::StoreFollower;
 use crate::sharding::ShardedTables;
 use crate::sinks::Sinks;
-use crate::sinks::commands::SinkCommands;
-use crate::subscriptions::commands::SubscriptionCommands;
+use crate::sinks::commands::StreamCommands;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::lost_writes::LostWrites;
 use crate::txn_recovery::sequence::Sequences;
@@ -162,8 +161,7 @@ impl Parts {
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
         let routers = Arc::new(RouterCommands::new(context, &self.election));
         let servers = Arc::new(ServerCommands::new(context, &self.links, &self.provision));
-        let subscriptions = Arc::new(SubscriptionCommands::new(context, &sinks.subscriptions));
-        let sinks = Arc::new(SinkCommands::new(context, sinks));
+        let streams = Arc::new(StreamCommands::new(context, sinks));
         let maps = Arc::new(ShardingCommands::new(
             context,
             &self.sharding,
@@ -199,8 +197,7 @@ impl Parts {
             kv,
             routers,
             servers,
-            subscriptions,
-            sinks,
+            streams,
             maps,
             transactions,
             threats,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::command::{Arguments, CommandError, SinkVerb, Table};
+use catalog::command::{Arguments, CommandError, StreamVerb, Table};
 use catalog::event::{epoch_ms, when};
 use catalog::identity;
 use catalog::record::json;
@@ -16,7 +16,7 @@ use super::Sinks;
 use super::progress::{letter_key, letters};
 use crate::commands::group::done;
 use crate::context::Context;
-use crate::subscriptions::commands::list;
+use crate::subscriptions::commands::{SubscriptionCommands, list};
 use crate::subscriptions::wanted_of;
 
 const COLUMNS: &[&str] = &[
@@ -34,38 +34,55 @@ const COLUMNS: &[&str] = &[
     "error",
 ];
 
-/// The commands about sinks.
-pub(crate) struct SinkCommands {
-    context: Arc<Context>,
-    sinks: Arc<Sinks>,
+/// The commands about subscriptions to the change stream, and its sinks.
+pub(crate) struct StreamCommands {
+    subscriptions: SubscriptionCommands,
+    sinks: SinkCommands,
 }
 
-impl SinkCommands {
-    pub(crate) fn new(context: &Arc<Context>, sinks: &Arc<Sinks>) -> SinkCommands {
-        SinkCommands {
-            context: Arc::clone(context),
-            sinks: Arc::clone(sinks),
+impl StreamCommands {
+    pub(crate) fn new(context: &Arc<Context>, sinks: &Arc<Sinks>) -> StreamCommands {
+        StreamCommands {
+            subscriptions: SubscriptionCommands::new(context, &sinks.subscriptions),
+            sinks: SinkCommands {
+                context: Arc::clone(context),
+                sinks: Arc::clone(sinks),
+            },
         }
     }
 
     pub(crate) async fn carry_out(
         &self,
-        verb: SinkVerb,
+        verb: StreamVerb,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
+        let (subscriptions, sinks) = (&self.subscriptions, &self.sinks);
         match verb {
-            SinkVerb::Create => self.create(args).await,
-            SinkVerb::List => self.list().await,
-            SinkVerb::Show => self.show(args).await,
-            SinkVerb::Pause => self.change(args, |record| record.paused = true).await,
-            SinkVerb::Resume => self.change(args, resume).await,
-            SinkVerb::Letters => self.letters(args).await,
-            SinkVerb::Resend => self.change(args, |record| record.resend += 1).await,
-            SinkVerb::Discard => self.discard(args).await,
-            SinkVerb::Drop => self.drop(args).await,
+            StreamVerb::CreateSubscription => subscriptions.subscription_create(args).await,
+            StreamVerb::ListSubscriptions => subscriptions.subscription_list().await,
+            StreamVerb::ShowSubscription => subscriptions.subscription_show(args).await,
+            StreamVerb::DropSubscription => subscriptions.subscription_drop(args).await,
+            StreamVerb::Acknowledge => subscriptions.subscription_ack(args).await,
+            StreamVerb::CreateSink => sinks.create(args).await,
+            StreamVerb::ListSinks => sinks.list().await,
+            StreamVerb::ShowSink => sinks.show(args).await,
+            StreamVerb::PauseSink => sinks.change(args, |record| record.paused = true).await,
+            StreamVerb::ResumeSink => sinks.change(args, resume).await,
+            StreamVerb::ListLetters => sinks.letters(args).await,
+            StreamVerb::ResendLetters => sinks.change(args, |record| record.resend += 1).await,
+            StreamVerb::DiscardLetters => sinks.discard(args).await,
+            StreamVerb::DropSink => sinks.drop(args).await,
         }
     }
+}
 
+/// The commands about sinks.
+struct SinkCommands {
+    context: Arc<Context>,
+    sinks: Arc<Sinks>,
+}
+
+impl SinkCommands {
     async fn create(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("name");
         if !is_name(name) || name.starts_with('.') {

@@ -1,9 +1,12 @@
 //! Streams that have caught up share one reading of the binlog; one that is slow reads by itself and joins them again.
+//! Who accepts zstd gets it.
+
+use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 use testkit::{Client, Farm, Release, wait_until};
 
-use crate::reading::{SOON, Stream, metric};
+use crate::reading::{SOON, Stream, admin, ask_with, metric};
 
 /// As many as `change_streams_max` allows.
 const STREAMS: i64 = 8;
@@ -74,6 +77,48 @@ fn a_slow_stream_reads_by_itself_and_joins_again() {
     client.run("INSERT INTO d.last VALUES (100, NULL)");
     for stream in [&mut slow, &mut fast] {
         assert_eq!(numbers(&stream.until_last(100)), [100]);
+    }
+}
+
+/// The body of an answer in chunks.
+struct Chunks<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: BufRead> Read for Chunks<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while self.left == 0 {
+            let mut line = String::new();
+            self.from.read_line(&mut line)?;
+            // Behind a chunk is an end of line.
+            self.left = u64::from_str_radix(line.trim(), 16).unwrap_or(0);
+        }
+        let read = (&mut self.from).take(self.left).read(into)?;
+        self.left -= u64::try_from(read).expect("it fits");
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_stream_is_packed_for_who_accepts_that() {
+    let Some((farm, mut client)) = start(Release::Installed) else {
+        return;
+    };
+    let token = Stream::now(&farm, "").token;
+    let headers = "Accept-Encoding: gzip, zstd\r\n";
+    let query = format!("from={token}");
+    let (status, from) = ask_with(&farm, &query, Some(&admin(&farm)), headers);
+    assert_eq!(status, 200);
+    let unpacked = zstd::stream::read::Decoder::new(Chunks { from, left: 0 });
+    let mut lines = BufReader::new(unpacked.expect("a decoder")).lines();
+    for number in 1..=3 {
+        client.run(&format!("INSERT INTO d.last VALUES ({number}, NULL)"));
+        let told = lines.by_ref().find_map(|line| {
+            let event: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+            event["after"]["a"].as_i64()
+        });
+        assert_eq!(told, Some(number));
     }
 }
 
