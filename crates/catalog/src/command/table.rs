@@ -572,7 +572,7 @@ mod tests {
         assert!(error.contains("lookup_servers"), "{error}");
         let error = find("grop", "add").expect_err("no such group").to_string();
         assert!(
-            error.contains("group, server, job, kv, subscription, dump"),
+            error.contains("group, server, job, kv, subscription, sink, dump"),
             "{error}"
         );
     }
