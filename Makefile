@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric compat compat-kv fuzz soak clean
+.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric bench-changes compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ bench-xa: dist ## transactions over two groups against two transactions, 1 to 64
 bench-idle: dist ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/idle.py
+
+bench-changes: dist ## row events per second and CPU per row event of change streams, 1 and 100 consumers, beside mariadb-binlog (ROWS=20000 CONSUMERS=1,10 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/changes.py
 
 bench-fabric: dist ## look-ups of 1,000 clients of the Fabric door at once (CLIENTS=50 for a quick look)
 	@scripts/install.sh bench

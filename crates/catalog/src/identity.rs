@@ -40,7 +40,7 @@ pub fn uuid() -> io::Result<String> {
 }
 
 /// 32 random bytes in hexadecimal.
-fn secret() -> io::Result<Secret> {
+pub fn secret() -> io::Result<Secret> {
     let mut bytes = [0u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(Secret::new(&hex::encode(bytes)))

@@ -19,6 +19,7 @@ mod method;
 pub mod record;
 mod secret;
 pub mod server_key;
+pub mod sink;
 pub mod subscription;
 
 pub use command::{Call, CommandError, Table, cure};

@@ -65,10 +65,23 @@ pub async fn all<T: DeserializeOwned>(
     store: &dyn Store,
     prefix: &str,
 ) -> Result<Vec<(String, T)>, Error> {
+    let all = all_kept(store, prefix).await?;
+    let named = all.into_iter().map(|(name, record, _)| (name, record));
+    Ok(named.collect())
+}
+
+/// The same, each with the revision that wrote it.
+///
+/// # Errors
+/// As above.
+pub async fn all_kept<T: DeserializeOwned>(
+    store: &dyn Store,
+    prefix: &str,
+) -> Result<Vec<(String, T, u64)>, Error> {
     let entries = store.scan(prefix).await?.entries;
     let named = entries.iter().map(|entry| {
         let name = entry.key.strip_prefix(prefix).unwrap_or_default();
-        Ok((name.to_owned(), parsed(entry)?))
+        Ok((name.to_owned(), parsed(entry)?, entry.revision))
     });
     named.collect()
 }

@@ -41,5 +41,5 @@ pub use rows::{Change, Image, Kind, Rows};
 pub use snapshot::{Definition, Unread, UnreadTable, cell};
 pub use table::{Column, Table};
 pub use teller::{ReadRows, Teller, Told, Wanted, defines};
-pub use token::{Place, Reached, Token};
+pub use token::{Place, Reached, Token, Within};
 pub use transactions::{Ended, Part, Parts, Transactions, UnknownBranch};

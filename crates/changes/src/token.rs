@@ -84,6 +84,35 @@ impl Token {
     }
 }
 
+/// How far a token is within a transaction or a snapshot of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// So many changes of the transaction were told.
+    pub changes: u32,
+    /// What is unread of the snapshot, as the token has it; empty without one.
+    pub unread: String,
+}
+
+impl Within {
+    /// Of a token of any farm, without asking whether the farm still has what was told; `None` for what is no token,
+    /// or says nothing of the group.
+    pub fn of(token: &str, group: &str) -> Option<Within> {
+        let bytes = BASE64.decode(token.trim()).ok()?;
+        let inner = std::str::from_utf8(&bytes).ok()?;
+        let mut parts = inner.split(';').skip(2);
+        let reached = parts.find_map(|part| {
+            let (name, reached) = part.rsplit_once('=')?;
+            let (name, _timeline) = name.rsplit_once('@')?;
+            (name == group).then_some(reached)
+        })?;
+        let mut pieces = reached.split('/').skip(3);
+        Some(Within {
+            changes: pieces.next()?.parse().ok()?,
+            unread: pieces.next().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
 fn place(farm: &str, part: &str, snapshot: &Snapshot) -> Result<Place, TokenError> {
     let malformed = TokenError::Malformed("a group's part is none");
     let (name, reached) = part.rsplit_once('=').ok_or(malformed.clone())?;
@@ -205,6 +234,23 @@ mod tests {
             assert!(text.bytes().all(safe), "{text}");
             assert_eq!(Token::parse(&text, &farm(&[])), Ok(token));
         }
+    }
+
+    #[test]
+    fn how_far_a_token_is_within_is_read_without_the_farm() {
+        let of = |token: Token, group: &str| Within::of(&token.to_string(), group);
+        let within = |changes: u32, unread: &str| {
+            Some(Within {
+                changes,
+                unread: unread.to_owned(),
+            })
+        };
+        assert_eq!(of(token(None, Some(("0-2-8", 12))), "g"), within(12, ""));
+        assert_eq!(of(token(None, None), "g"), within(0, ""));
+        let table = Unread::parse("64.74.37").expect("a table");
+        assert_eq!(of(unread(table), "g"), within(0, "64.74.37"));
+        assert_eq!(of(token(None, None), "other"), None);
+        assert_eq!(Within::of("no token", "g"), None);
     }
 
     #[test]

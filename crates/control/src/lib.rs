@@ -31,6 +31,7 @@ mod runtime;
 pub mod sessions;
 pub mod settings;
 mod sharding;
+mod sinks;
 mod subscriptions;
 mod txn_recovery;
 
@@ -53,6 +54,7 @@ pub use settings::{
     Credentials, DetectionSettings, FailoverSettings, Membership, Node, ObservationSettings,
     PeerSettings, ProvisionSettings, Settings, TxnRecoverySettings,
 };
-pub use subscriptions::{Lag, Subscriptions};
+pub use sinks::{SinkCounts, Sinks};
+pub use subscriptions::{Lag, Lags, Subscriptions};
 pub use txn_recovery::DistTxns;
 pub use txn_recovery::sequence::WantedIds;

@@ -43,6 +43,8 @@ pub struct Settings {
     pub provision: ProvisionSettings,
     pub txn_recovery: TxnRecoverySettings,
     pub peers: PeerSettings,
+    /// Below it are the directories of the sinks that write files.
+    pub sink_files_dir: PathBuf,
     /// How it takes part in a farm of several routers, which share the store; `None` for a router
     /// that has its store for itself.
     pub membership: Option<Membership>,
@@ -204,6 +206,7 @@ impl Settings {
             provision: ProvisionSettings::default(),
             txn_recovery: TxnRecoverySettings::default(),
             peers: PeerSettings::default(),
+            sink_files_dir: PathBuf::from("sinks"),
             membership: None,
             step_timeout_ms: 10_000,
             documents: Arc::new(NoDocuments),

@@ -3,19 +3,21 @@
 //!
 //! What runs for the streams runs on a thread of its own, so that a stream of many rows delays no request.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::CommandError;
 use changes::Wanted;
-use control::{ChangesCounts, ChangesWanted, Lag, Subscriptions};
+use control::{ChangesCounts, ChangesWanted, Lag, SinkCounts, Sinks, Subscriptions};
 use hyper::body::{Body as Answer, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -25,6 +27,9 @@ use crate::metrics::{Family, Kind, Sample};
 use crate::server::{Shared, Wish};
 
 mod events;
+mod packing;
+
+use packing::Packer;
 
 /// What has to run for a stream.
 type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -85,9 +90,16 @@ pub(crate) async fn get(
     )
     .await
     {
-        Ok(lines) => {
-            let kind = [(header::CONTENT_TYPE, form.content_type())];
-            (kind, Body::new(lines)).into_response()
+        Ok(mut lines) => {
+            let mut response = HeaderMap::new();
+            let kind = HeaderValue::from_static(form.content_type());
+            response.insert(header::CONTENT_TYPE, kind);
+            lines.packer = packing::wanted(&headers).and_then(Packer::new);
+            if lines.packer.is_some() {
+                let zstd = HeaderValue::from_static("zstd");
+                response.insert(header::CONTENT_ENCODING, zstd);
+            }
+            (response, Body::new(lines)).into_response()
         }
         Err(refusal) => refusal.into_response(),
     }
@@ -126,6 +138,7 @@ async fn open(
     Ok(Lines {
         lines: opened.lines,
         form,
+        packer: None,
         // An error means that the door is gone: the end as well.
         over: Box::pin(async move { drop(door.wait_for(|wish| *wish != Wish::Serve).await) }),
         _place: place,
@@ -136,6 +149,7 @@ async fn open(
 struct Lines {
     lines: mpsc::Receiver<Vec<u8>>,
     form: events::Form,
+    packer: Option<Packer>,
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     _place: OwnedSemaphorePermit,
 }
@@ -153,7 +167,16 @@ impl Answer for Lines {
         }
         let lines = self.lines.poll_recv(context);
         let form = self.form;
-        lines.map(|lines| lines.map(|lines| Ok(Frame::data(form.write(lines).into()))))
+        let packer = &mut self.packer;
+        lines.map(|lines| {
+            let events = form.write(lines?);
+            let bytes = match packer {
+                // What cannot be packed ends the answer.
+                Some(packer) => packer.pack(&events)?,
+                None => events,
+            };
+            Some(Ok(Frame::data(bytes.into())))
+        })
     }
 }
 
@@ -202,13 +225,15 @@ fn plain(value: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// How far each subscription is behind.
+/// How far each subscription and each sink is behind.
 pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
     let lags = subscriptions.lags();
-    let family = |name, help, value: fn(&Lag) -> u64| {
+    let family = |name,
+                  help,
+                  (label, lags): (&'static str, &BTreeMap<String, Lag>),
+                  value: fn(&Lag) -> u64| {
         let samples = lags.iter().map(|(name, lag)| {
-            let value = crate::condition::float(value(lag));
-            Sample::labelled(&[("subscription", name)], value)
+            Sample::labelled(&[(label, name)], crate::condition::float(value(lag)))
         });
         Family {
             name,
@@ -217,16 +242,76 @@ pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
             samples: samples.collect(),
         }
     };
+    let subscriptions = ("subscription", &lags.subscriptions);
+    let sinks = ("sink", &lags.sinks);
     vec![
         family(
             "heddle_subscription_lag_ms",
             "Age of the oldest change that a subscription's consumer may not have acknowledged.",
+            subscriptions,
             |lag| lag.ms,
         ),
         family(
             "heddle_subscription_lag_bytes",
             "Bytes of binlogs that were written since the position that was acknowledged.",
+            subscriptions,
             |lag| lag.bytes,
+        ),
+        family(
+            "heddle_sink_lag_ms",
+            "Age of the oldest change that a sink's target may not have.",
+            sinks,
+            |lag| lag.ms,
+        ),
+        family(
+            "heddle_sink_lag_bytes",
+            "Bytes of binlogs that were written since the position that a sink's target has.",
+            sinks,
+            |lag| lag.bytes,
+        ),
+    ]
+}
+
+/// What this router delivered of each sink.
+pub(crate) fn sinks(sinks: &Sinks) -> Vec<Family> {
+    let counts = sinks.counts();
+    let family = |name, help, value: fn(&SinkCounts) -> &AtomicU64| {
+        let samples = counts.iter().map(|(name, counts)| {
+            let value = value(counts).load(Relaxed);
+            Sample::labelled(&[("sink", name)], crate::condition::float(value))
+        });
+        Family {
+            name,
+            help,
+            kind: Kind::Counter,
+            samples: samples.collect(),
+        }
+    };
+    vec![
+        family(
+            "heddle_sink_events_total",
+            "Events that a sink's target has taken from this router.",
+            |counts| &counts.events,
+        ),
+        family(
+            "heddle_sink_bytes_total",
+            "Bytes that a sink's target has taken from this router.",
+            |counts| &counts.bytes,
+        ),
+        family(
+            "heddle_sink_batches_total",
+            "Batches that a sink's target has taken from this router.",
+            |counts| &counts.batches,
+        ),
+        family(
+            "heddle_sink_failures_total",
+            "Tries of this router to deliver to a sink's target that failed.",
+            |counts| &counts.failures,
+        ),
+        family(
+            "heddle_sink_refused_total",
+            "Events that a sink's target refused, so that they became dead letters.",
+            |counts| &counts.refused,
         ),
     ]
 }
@@ -245,6 +330,12 @@ pub(crate) fn families(counts: &ChangesCounts) -> Vec<Family> {
             "Change streams that are open.",
             Kind::Gauge,
             counts.streams.load(Relaxed),
+        ),
+        family(
+            "heddle_change_stream_readings",
+            "Readings of binlogs for change streams: one of each group for all that have caught up, one for each other.",
+            Kind::Gauge,
+            counts.readings.load(Relaxed),
         ),
         family(
             "heddle_change_stream_lines_total",

@@ -119,6 +119,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     ));
     families.extend(shared.live.families());
     families.extend(change_stream::lags(shared.control.subscriptions()));
+    families.extend(change_stream::sinks(shared.control.sinks()));
     families.extend(shared.counted.families());
     families.extend(shared.guests.iter().flat_map(|it| it.families_of_guest()));
     for source in shared.metrics.iter() {

@@ -46,6 +46,9 @@ pub const FARM_WAIT_MAX: Duration = Duration::from_secs(10);
 /// In the state directory: transactions that were given up.
 const ERRANT: &str = "errant";
 
+/// For the files of sinks, below the state directory.
+const SINKS: &str = "sinks";
+
 /// Between two looks at it.
 const FARM_LOOK: Duration = Duration::from_millis(5);
 
@@ -218,8 +221,9 @@ impl Router {
                 () = until_stopped(stopped.clone()) => {}
             }
         };
-        let (result, (), (), (), (), (), (), ()) =
-            tokio::join!(life, control, http, follow, reread, told, minutes, recorded);
+        let sinks = deliver(Arc::clone(self.control.sinks()), stopped.clone());
+        let (result, (), (), (), (), (), (), (), ()) =
+            tokio::join!(life, control, http, follow, reread, told, minutes, recorded, sinks);
         if let Some(flight) = self.data_plane.flight() {
             flight.end();
         }
@@ -409,6 +413,18 @@ impl Router {
     }
 }
 
+/// Delivers the changes of sinks until the end, on a thread of its own: many rows delay nothing of the control plane.
+async fn deliver(sinks: Arc<control::Sinks>, mut stopped: watch::Receiver<bool>) {
+    let until_stopped = async move {
+        // An error means that the sender is gone: the end as well.
+        let _ = stopped.wait_for(|&stopped| stopped).await;
+    };
+    let life = move || runtime().map(|it| it.block_on(sinks.run(until_stopped)));
+    if let Err(failure) | Ok(Err(failure)) = blocking(life).await {
+        tracing::error!("sinks are not served: {}", failure.text);
+    }
+}
+
 /// A router without others knows itself; one of several has been told by the store who it is.
 fn introduce(
     control: &Control,
@@ -492,6 +508,8 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     let mut told = control::Settings::new(credentials);
     let errant = settings.errant_dir.0.clone();
     told.provision.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join(ERRANT));
+    let sinks = settings.sink_files_dir.0.clone();
+    told.sink_files_dir = sinks.unwrap_or_else(|| settings.state_dir.join(SINKS));
     told.provision.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
     told.observation.proxy = settings.proxy_protocol_servers.0;
     told.failover.relaxed_replicas = settings.relaxed_replicas.0;

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub use arguments::Arguments;
 pub use table::{ArgSpec, CommandSpec, TABLE, find};
-pub use verb::{DoneBy, MapVerb, Verb};
+pub use verb::{DoneBy, MapVerb, StreamVerb, Verb};
 
 /// Longest name of an author.
 const BY_CHARS_MAX: usize = 200;

@@ -3,7 +3,7 @@
 use farm::Access;
 
 use super::CommandError;
-use super::verb::{DoneBy, MapVerb, Verb};
+use super::verb::{DoneBy, MapVerb, StreamVerb, Verb};
 
 /// One argument of a command.
 #[derive(Clone, Copy, Debug)]
@@ -81,18 +81,26 @@ const HOLD_MS: ArgSpec = optional(
 );
 const CHANGE_ID: ArgSpec = required("change_id", "id from `sharding list_changes`");
 const SUBSCRIPTION: ArgSpec = required("name", "the subscription's name");
+const SINK: ArgSpec = required("name", "the sink's name");
+const OF_TABLES: ArgSpec = optional(
+    "tables",
+    "comma list: only rows of these, TABLE or DATABASE.TABLE",
+);
+const OF_DATABASES: ArgSpec = optional("databases", "comma list: only rows of these");
+const OF_GROUPS: ArgSpec = optional("groups", "comma list: only these");
+const SNAPSHOT: ArgSpec = switch("snapshot", "true: the rows that are there come first");
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
     ($(
-        $group:literal $command:literal $verb:ident $(($of_maps:ident))? $done_by:ident $access:ident
-        $changes:literal [$($arg:expr),*] $help:literal;
+        $group:literal $command:literal $verb:ident $(($of_maps:ident))? $({$of_streams:ident})?
+        $done_by:ident $access:ident $changes:literal [$($arg:expr),*] $help:literal;
     )*) => {
         /// Every command there is.
         pub static TABLE: &[CommandSpec] = &[$(CommandSpec {
             group: $group, command: $command, args: &[$($arg),*], access: Access::$access,
             changes: $changes, help: $help, done_by: DoneBy::$done_by,
-            verb: Verb::$verb $((MapVerb::$of_maps))?,
+            verb: Verb::$verb $((MapVerb::$of_maps))? $((StreamVerb::$of_streams))?,
         }),*];
     };
 }
@@ -219,25 +227,55 @@ commands! {
     "kv" "cache" KvCache Asked Monitor false
         []
         "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
-    "subscription" "create" SubscriptionCreate Leader Admin true
-        [SUBSCRIPTION,
-         optional("tables", "comma list: only rows of these, TABLE or DATABASE.TABLE"),
-         optional("databases", "comma list: only rows of these"),
-         optional("groups", "comma list: only these"),
-         switch("snapshot", "true: the rows that are there come first")]
+    "subscription" "create" OfStreams{CreateSubscription} Leader Admin true
+        [SUBSCRIPTION, OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT]
         "Begins a durable subscription to the change stream, from now on.";
-    "subscription" "list" SubscriptionList Asked Monitor false
+    "subscription" "list" OfStreams{ListSubscriptions} Asked Monitor false
         []
         "Lists the subscriptions, and how far their consumers are behind.";
-    "subscription" "show" SubscriptionShow Asked Monitor false
+    "subscription" "show" OfStreams{ShowSubscription} Asked Monitor false
         [SUBSCRIPTION]
         "Shows one subscription, with the token that was acknowledged last.";
-    "subscription" "ack" SubscriptionAck Leader Admin true
+    "subscription" "ack" OfStreams{Acknowledge} Leader Admin true
         [SUBSCRIPTION, required("token", "of the last event that the consumer has")]
         "Acknowledges everything up to a token: GET /v1/changes?subscription=NAME goes on behind it.";
-    "subscription" "drop" SubscriptionDrop Leader Admin true
+    "subscription" "drop" OfStreams{DropSubscription} Leader Admin true
         [SUBSCRIPTION]
         "Forgets a subscription and its position.";
+    "sink" "create" OfStreams{CreateSink} Leader Admin true
+        [SINK, required("to", "the target: https://HOST/PATH, http://HOST/PATH, file:NAME, nats://HOST/SUBJECT or kafka://HOST/TOPIC"),
+         OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT,
+         optional("target_ca", "file on each router with the certificates that the target is known by; default: those of the Web"),
+         optional("user", "whom a broker knows it as"),
+         optional("password_file", "file on each router with the password of that user"),
+         optional("compress", "how files are packed: none (the default) or zstd"),
+         optional("rotate_bytes", "a file of this size is closed; default 67108864"),
+         optional("rotate_s", "a file is closed after so many seconds; default 3600")]
+        "Delivers the changes from now on to a target outside the farm; shows the secret that signs a webhook once.";
+    "sink" "list" OfStreams{ListSinks} Asked Admin false
+        []
+        "Lists the sinks: their states, and how far their targets are behind.";
+    "sink" "show" OfStreams{ShowSink} Asked Admin false
+        [SINK]
+        "Shows one sink, with the token up to which its target has everything.";
+    "sink" "pause" OfStreams{PauseSink} Leader Admin true
+        [SINK]
+        "Lets a sink stand still; its position is kept.";
+    "sink" "resume" OfStreams{ResumeSink} Leader Admin true
+        [SINK]
+        "Lets a sink go on that is paused or stuck, and has one try at once that waits.";
+    "sink" "letters" OfStreams{ListLetters} Asked Admin false
+        [SINK]
+        "Lists the dead letters: events that the target refused, with its reason.";
+    "sink" "resend" OfStreams{ResendLetters} Leader Admin true
+        [SINK]
+        "Delivers the dead letters once more, in front of what comes.";
+    "sink" "discard" OfStreams{DiscardLetters} Leader Admin true
+        [SINK, optional("id", "only this event's; default: all")]
+        "Forgets dead letters: their events are never delivered.";
+    "sink" "drop" OfStreams{DropSink} Leader Admin true
+        [SINK]
+        "Forgets a sink, its position and its dead letters; what was delivered stays.";
     "dump" "servers" DumpServers Asked Monitor false
         [CONNECTOR_VERSION, optional("patterns", "comma list of group names or parts of them")]
         "Lists all servers that are not faulty, in numbers, for connectors.";
@@ -539,7 +577,7 @@ mod tests {
         assert!(error.contains("lookup_servers"), "{error}");
         let error = find("grop", "add").expect_err("no such group").to_string();
         assert!(
-            error.contains("group, server, job, kv, subscription, dump"),
+            error.contains("group, server, job, kv, subscription, sink, dump"),
             "{error}"
         );
     }

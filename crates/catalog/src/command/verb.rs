@@ -54,11 +54,7 @@ pub enum Verb {
     TransactionResolve,
     SessionList,
     SessionKill,
-    SubscriptionCreate,
-    SubscriptionList,
-    SubscriptionShow,
-    SubscriptionDrop,
-    SubscriptionAck,
+    OfStreams(StreamVerb),
     StatisticsList,
     DigestList,
     DigestShow,
@@ -114,6 +110,25 @@ pub enum MapVerb {
     DumpShardingInformation,
 }
 
+/// The verbs about subscriptions to the change stream, and its sinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamVerb {
+    CreateSubscription,
+    ListSubscriptions,
+    ShowSubscription,
+    DropSubscription,
+    Acknowledge,
+    CreateSink,
+    ListSinks,
+    ShowSink,
+    PauseSink,
+    ResumeSink,
+    ListLetters,
+    ResendLetters,
+    DiscardLetters,
+    DropSink,
+}
+
 impl Verb {
     /// Of an answer by all routers, the column in which it is said that one gave none.
     pub fn note_column(self) -> &'static str {
@@ -138,8 +153,9 @@ impl Verb {
                 | Verb::OfMaps(MapVerb::SplitShard)
                 | Verb::OfMaps(MapVerb::MergeShards)
                 | Verb::TransactionResolve
-                | Verb::SubscriptionCreate
-                | Verb::SubscriptionAck
+                | Verb::OfStreams(StreamVerb::CreateSubscription)
+                | Verb::OfStreams(StreamVerb::Acknowledge)
+                | Verb::OfStreams(StreamVerb::CreateSink)
                 | Verb::OfMaps(MapVerb::AddChange)
                 | Verb::OfMaps(MapVerb::DropChange)
         )

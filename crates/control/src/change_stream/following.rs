@@ -18,9 +18,13 @@ use tokio::time::Instant;
 
 use super::outlet::{Left, Outlet};
 use super::reading::Reading;
+use super::shared::{Listener, SharedReadings};
 use super::source::{Primary, Source};
+use super::{ChangesCounts, Reads};
+use sharing::Joining;
 use snapshot::done;
 
+mod sharing;
 mod snapshot;
 
 /// Longer transactions are not kept while they wait for their replica: they are read once more.
@@ -31,10 +35,10 @@ const WAITING_BYTES_MAX: usize = 32 << 20;
 const WAITING_MAX: usize = 10_000;
 
 /// The server says so often that it is there.
-const HEARTBEAT_MS: u64 = 1000;
+pub(super) const HEARTBEAT_MS: u64 = 1000;
 
 /// How often it is looked whether the server still leads, and what replicas have.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// Between two questions what the server shows.
 const ASK: Duration = Duration::from_millis(5);
@@ -106,6 +110,8 @@ pub(super) struct Follower {
     reading: Option<Reading>,
     /// How tables are made, until it was told.
     made: Vec<Made>,
+    readings: Arc<SharedReadings>,
+    counts: Arc<ChangesCounts>,
 }
 
 impl Follower {
@@ -114,6 +120,8 @@ impl Follower {
         wanted: Wanted,
         wants_snapshot: bool,
         outlet: Arc<Mutex<Outlet>>,
+        readings: &Arc<SharedReadings>,
+        counts: &Arc<ChangesCounts>,
     ) -> Follower {
         Follower {
             teller: Teller::new(&source.group, wanted.clone()),
@@ -126,6 +134,8 @@ impl Follower {
             wants_snapshot,
             reading: None,
             made: Vec::new(),
+            readings: Arc::clone(readings),
+            counts: Arc::clone(counts),
         }
     }
 
@@ -148,10 +158,12 @@ impl Follower {
                     Err(Left) => Final::ClientLeft,
                 };
             };
-            let trouble = match self.read(&primary).await {
-                Ok(()) => continue,
-                Err(trouble) => trouble,
+            let read = match self.read(&primary).await {
+                Ok(Some(listener)) => self.read_shared(&primary, listener).await,
+                Ok(None) => continue,
+                Err(trouble) => Err(trouble),
             };
+            let Err(trouble) = read else { continue };
             let (event, text) = match trouble {
                 Trouble::Left => return Final::ClientLeft,
                 Trouble::Server(error) => {
@@ -184,12 +196,13 @@ impl Follower {
         }
     }
 
-    /// Reads the primary until another one leads.
-    async fn read(&mut self, primary: &Primary) -> Result<(), Trouble> {
+    /// Reads the primary until another one leads, or a shared reading has what comes.
+    async fn read(&mut self, primary: &Primary) -> Result<Option<Listener>, Trouble> {
+        let _counted = Reads::new(&self.counts);
         let timeout_ms = self.source.timeout_ms();
-        self.enter_timeline(primary).await?;
-        let mut link = Link::open(&primary.login, timeout_ms).await?;
-        let (from, until, mut transactions) = self.beginning(&mut link, timeout_ms).await?;
+        let mut link = self.enter(primary).await?;
+        let (from, until, mut transactions) =
+            beginning(&mut link, timeout_ms, self.reached.as_ref()).await?;
         let mut reader =
             Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
         self.look_at_tables(primary).await?;
@@ -208,12 +221,12 @@ impl Follower {
         asker.spawn(ask(link, timeout_ms, Arc::clone(&wanted), tell));
         let mut look = super::interval(LOOK);
         let mut waiting = Waiting::default();
+        let mut joining = Joining::new();
         loop {
-            let has_room = waiting.bytes < WAITING_BYTES_MAX && waiting.all.len() < WAITING_MAX;
             let is_sure = reader.position().covers(&until);
             let begins = is_sure && transactions.has_begun();
             tokio::select! {
-                event = reader.next(), if has_room => {
+                event = reader.next(), if waiting.has_room() => {
                     let event = event?;
                     self.gaps = 0;
                     let place = reader.place();
@@ -234,23 +247,23 @@ impl Follower {
                     }
                     let shown = told.borrow_and_update().clone().filter(|_| is_sure);
                     self.go_on(primary, shown.as_deref(), begins, &mut waiting).await?;
-                    if !waiting.all.is_empty() {
-                        wanted.notify_one();
-                    }
                 }
                 done = done(&mut self.reading) => self.take_read(primary, done).await?,
                 _ = look.tick() => {
                     if !self.source.is_led_by(primary) {
-                        return Ok(());
+                        return Ok(None);
                     }
                     self.go_on(primary, None, begins, &mut waiting).await?;
-                    if !waiting.all.is_empty() {
-                        wanted.notify_one();
+                    if let Some(listener) = self.join(&mut joining, primary, &waiting) {
+                        return Ok(Some(listener));
                     }
                     if self.reached.is_none() && Instant::now() > begins_until {
                         return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
                     }
                 }
+            }
+            if !waiting.is_empty() {
+                wanted.notify_one();
             }
         }
     }
@@ -264,10 +277,20 @@ impl Follower {
         waiting: &mut Waiting,
     ) -> Result<(), Trouble> {
         self.release(primary, shown, waiting).await?;
-        if begins && waiting.all.is_empty() {
+        if begins && waiting.is_empty() {
             self.begin(primary).await?;
         }
         self.read_on().await
+    }
+
+    /// A link to a server whose timeline has what was told, and which logs what columns are called from now on.
+    async fn enter(&self, primary: &Primary) -> Result<Link, Trouble> {
+        self.enter_timeline(primary).await?;
+        let timeout_ms = self.source.timeout_ms();
+        let mut link = Link::open(&primary.login, timeout_ms).await?;
+        let named = engine::keep_columns(&mut link, timeout_ms).await;
+        named.map_err(of_columns)?;
+        Ok(link)
     }
 
     /// Checks that the server's timeline has what was told.
@@ -286,32 +309,6 @@ impl Follower {
             outlet.on_timeline(group, primary.timeline);
         }
         Ok(())
-    }
-
-    /// Where the reading begins, the position behind which it knows every prepared branch, and what gathers it.
-    async fn beginning(
-        &self,
-        link: &mut Link,
-        timeout_ms: u64,
-    ) -> Result<(Position, Position, Transactions), Trouble> {
-        let named = engine::keep_columns(link, timeout_ms).await;
-        named.map_err(of_columns)?;
-        let (from, until, told, older) = match &self.reached {
-            Some(reached) => {
-                let from = reached.from.as_ref().unwrap_or(&reached.told);
-                let told = reached.told.clone();
-                (from.clone(), from.clone(), told, HashSet::new())
-            }
-            None => {
-                let (from, _) = vantage(link, timeout_ms).await?;
-                let older = engine::prepared_names(link, timeout_ms).await?;
-                // A branch may have ended before it was asked for them.
-                let (until, _) = vantage(link, timeout_ms).await?;
-                (from.clone(), until, from, older.into_iter().collect())
-            }
-        };
-        let transactions = Transactions::new(told, older, TRANSACTION_BYTES_MAX);
-        Ok((from, until, transactions))
     }
 
     /// The stream begins, if it has not.
@@ -337,11 +334,8 @@ impl Follower {
         waiting: &mut Waiting,
     ) -> Result<(), Trouble> {
         if let Some(shown) = shown.filter(|_| self.source.is_led_by(primary)) {
-            while let Some(ended) = waiting.next(|ended| {
-                let place = (ended.place.0.as_str(), ended.place.1);
-                shown.has(&ended.gtid, place) && self.source.is_acknowledged(&ended.gtid)
-            }) {
-                self.take(primary, ended).await?;
+            while let Some(ended) = waiting.next_shown(shown, &self.source) {
+                self.take(primary, &ended).await?;
             }
             self.outlet.lock().await.flush().await?;
         }
@@ -349,7 +343,7 @@ impl Follower {
     }
 
     /// A transaction that may be told.
-    async fn take(&mut self, primary: &Primary, ended: Ended) -> Result<(), Trouble> {
+    async fn take(&mut self, primary: &Primary, ended: &Ended) -> Result<(), Trouble> {
         let reached = Reached {
             told: ended.position.clone(),
             from: ended.from.clone(),
@@ -363,7 +357,7 @@ impl Follower {
         self.begin(primary).await?;
         self.wait_for_all().await;
         self.tell_tables().await?;
-        self.tell(primary, &ended, &reached).await?;
+        self.tell(primary, ended, &reached).await?;
         self.reached = Some(reached);
         Ok(())
     }
@@ -467,22 +461,58 @@ impl Follower {
 const OLDER_BRANCHES: &str = "branches of XA transactions were prepared before the stream began, and have not ended \
      since; see `transaction list` and XA RECOVER, and begin again";
 
+/// Where a reading begins, the position behind which it knows every prepared branch, and what gathers it.
+pub(super) async fn beginning(
+    link: &mut Link,
+    timeout_ms: u64,
+    reached: Option<&Reached>,
+) -> Result<(Position, Position, Transactions), Error> {
+    let (from, until, told, older) = match reached {
+        Some(reached) => {
+            let from = reached.from.as_ref().unwrap_or(&reached.told);
+            let told = reached.told.clone();
+            (from.clone(), from.clone(), told, HashSet::new())
+        }
+        None => {
+            let (from, _) = vantage(link, timeout_ms).await?;
+            let older = engine::prepared_names(link, timeout_ms).await?;
+            // A branch may have ended before it was asked for them.
+            let (until, _) = vantage(link, timeout_ms).await?;
+            (from.clone(), until, from, older.into_iter().collect())
+        }
+    };
+    let transactions = Transactions::new(told, older, TRANSACTION_BYTES_MAX);
+    Ok((from, until, transactions))
+}
+
 /// Transactions that have been read and may not be told yet.
 #[derive(Default)]
-struct Waiting {
+pub(super) struct Waiting {
     all: VecDeque<Ended>,
     bytes: usize,
 }
 
 impl Waiting {
-    fn add(&mut self, ended: Ended) {
+    pub(super) fn add(&mut self, ended: Ended) {
         self.bytes += ended.parts.bytes();
         self.all.push_back(ended);
     }
 
-    /// The first one, if it may be told.
-    fn next(&mut self, may_be_told: impl Fn(&Ended) -> bool) -> Option<Ended> {
-        self.all.front().filter(|ended| may_be_told(ended))?;
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// More may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes < WAITING_BYTES_MAX && self.all.len() < WAITING_MAX
+    }
+
+    /// The first one, if the server shows it and it is as safe as an acknowledged commit.
+    pub(super) fn next_shown(&mut self, shown: &Shown, source: &Source) -> Option<Ended> {
+        self.all.front().filter(|ended| {
+            let place = (ended.place.0.as_str(), ended.place.1);
+            shown.has(&ended.gtid, place) && source.is_acknowledged(&ended.gtid)
+        })?;
         let ended = self.all.pop_front()?;
         self.bytes -= ended.parts.bytes();
         Some(ended)
@@ -516,7 +546,7 @@ fn of_columns(error: Error) -> Trouble {
 }
 
 /// Asks a server what it shows, when somebody wants to know.
-async fn ask(
+pub(super) async fn ask(
     mut link: Link,
     timeout_ms: u64,
     wanted: Arc<Notify>,

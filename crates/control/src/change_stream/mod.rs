@@ -1,6 +1,6 @@
 //! The change stream: every change of the farm's groups as lines of JSON, for whoever asks over HTTP.
 //!
-//! Job: one reader of each group's binlog for each stream; what a stream shows is as safe as an acknowledged
+//! Job: one reading of each group's binlog for all streams that have caught up, and one for each that has not; what a stream shows is as safe as an acknowledged
 //! commit; after a failover it goes on at the new primary.
 //!
 //! Invariants: a line is sent when the primary shows its transaction (with semi-sync that is after a
@@ -12,6 +12,7 @@
 mod following;
 mod outlet;
 mod reading;
+mod shared;
 mod source;
 
 use std::collections::BTreeSet;
@@ -33,6 +34,7 @@ use crate::context::Context;
 use crate::links::Links;
 use following::{Final, Follower};
 use outlet::Outlet;
+use shared::SharedReadings;
 
 /// Chunks of lines that wait for the client.
 const CHUNKS_MAX: usize = 4;
@@ -71,6 +73,8 @@ pub struct ChangesOpened {
 pub struct ChangesCounts {
     /// Streams that are open.
     pub streams: AtomicU64,
+    /// Readings of binlogs for them.
+    pub readings: AtomicU64,
     pub lines: AtomicU64,
     pub bytes: AtomicU64,
     /// Streams that ended because something could not be told.
@@ -82,6 +86,7 @@ pub struct ChangeStreams {
     context: Arc<Context>,
     links: Arc<Links>,
     counts: Arc<ChangesCounts>,
+    readings: Arc<SharedReadings>,
 }
 
 impl ChangeStreams {
@@ -90,6 +95,7 @@ impl ChangeStreams {
             context: Arc::clone(context),
             links: Arc::clone(links),
             counts: Arc::default(),
+            readings: Arc::default(),
         }
     }
 
@@ -137,7 +143,16 @@ impl ChangeStreams {
         let mut tell = interval(TELL_SERVERS);
         let follow = |group: &String| {
             let (source, outlet) = (self.source(group), Arc::clone(&outlet));
-            Follower::new(source, wanted.of.clone(), wanted.snapshot, outlet).follow()
+            let (readings, counts) = (&self.readings, &self.counts);
+            Follower::new(
+                source,
+                wanted.of.clone(),
+                wanted.snapshot,
+                outlet,
+                readings,
+                counts,
+            )
+            .follow()
         };
         for group in &groups {
             followers.spawn(follow(group));
@@ -199,6 +214,22 @@ struct Counted(Arc<ChangesCounts>);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Counts a reading while it goes on.
+struct Reads(Arc<ChangesCounts>);
+
+impl Reads {
+    fn new(counts: &Arc<ChangesCounts>) -> Reads {
+        counts.readings.fetch_add(1, Relaxed);
+        Reads(Arc::clone(counts))
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        self.0.readings.fetch_sub(1, Relaxed);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::links::Links;
 /// How often it is looked whether there is a primary.
 const LOOK: Duration = Duration::from_millis(20);
 
+#[derive(Clone)]
 pub(super) struct Source {
     context: Arc<Context>,
     links: Arc<Links>,

@@ -34,7 +34,7 @@ use crate::peers::questions::{DRAINED, FACTS, GROUP, KILL, RELEASE, SESSIONS, WR
 use crate::peers::routers::PeerRouters;
 use crate::reshard::Resharding;
 use crate::row_cache_feed::client_writes::ClientWrites;
-use crate::subscriptions::commands::SubscriptionCommands;
+use crate::sinks::commands::StreamCommands;
 use catalog::command::{Arguments, Call, CommandError, DoneBy, MapVerb, Table, Verb};
 
 /// Carries out the commands of the table.
@@ -55,7 +55,7 @@ pub(crate) struct Commands {
     pub(crate) kv: Arc<KvCommands>,
     pub(crate) routers: Arc<RouterCommands>,
     pub(crate) servers: Arc<ServerCommands>,
-    pub(crate) subscriptions: Arc<SubscriptionCommands>,
+    pub(crate) streams: Arc<StreamCommands>,
     pub(crate) maps: Arc<ShardingCommands>,
     pub(crate) transactions: Arc<TransactionCommands>,
     pub(crate) threats: Arc<ThreatCommands>,
@@ -194,11 +194,7 @@ impl Commands {
             Verb::TransactionList => Ok(self.transactions.transaction_list()),
             Verb::TransactionResolve => self.transactions.transaction_resolve(args).await,
             Verb::SessionList => self.inspect.session_list().await,
-            Verb::SubscriptionCreate => self.subscriptions.subscription_create(args).await,
-            Verb::SubscriptionList => self.subscriptions.subscription_list().await,
-            Verb::SubscriptionShow => self.subscriptions.subscription_show(args).await,
-            Verb::SubscriptionDrop => self.subscriptions.subscription_drop(args).await,
-            Verb::SubscriptionAck => self.subscriptions.subscription_ack(args).await,
+            Verb::OfStreams(verb) => self.streams.carry_out(verb, args).await,
             Verb::StatisticsList => Ok(self.inspect.statistics_list(args)),
             Verb::DigestList => digest::list(&self.background, args).await,
             Verb::DigestShow => digest::show(&self.background, args).await,

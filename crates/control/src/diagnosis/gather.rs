@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doctor::facts::StoreFacts;
+use doctor::facts::{SinkFacts, StoreFacts};
 use doctor::{FarmFacts, Finding, GroupFacts, RouterFacts, ServerFacts, findings};
 use engine::needed::Feature;
 use engine::{Link, Login, examination};
@@ -17,6 +17,8 @@ use super::{Doctor, Wanted};
 use crate::peers::questions::{FACTS, GROUP, cells};
 use catalog::command::Call;
 use catalog::event::epoch_ms;
+use catalog::sink::{SINK, SINK_PROGRESS, SinkProgress, SinkRecord};
+use catalog::subscription::all;
 
 /// Groups, and servers of each, that are looked at at a time.
 const GROUPS_AT_A_TIME: usize = 8;
@@ -81,9 +83,30 @@ impl Doctor {
                 }),
             }
         }
+        farm.sinks = self.sinks().await;
         let others = wanted.newcomer.is_none();
         farm.routers = self.routers(others).await;
         farm
+    }
+
+    /// Sinks that do not deliver, or have dead letters.
+    async fn sinks(&self) -> Vec<SinkFacts> {
+        let store = self.context.store();
+        let records = all::<SinkRecord>(store, SINK).await.unwrap_or_default();
+        let progress = all::<SinkProgress>(store, SINK_PROGRESS).await;
+        let progress: BTreeMap<String, SinkProgress> =
+            progress.unwrap_or_default().into_iter().collect();
+        let facts = records.into_iter().filter_map(|(name, record)| {
+            let progress = progress.get(&name)?;
+            let error = if record.paused { "" } else { &*progress.error };
+            (!error.is_empty() || progress.letters > 0).then(|| SinkFacts {
+                name,
+                stuck: progress.stuck == Some(record.resumed),
+                error: error.to_owned(),
+                letters: progress.letters,
+            })
+        });
+        facts.collect()
     }
 
     /// The settings in force, by name.

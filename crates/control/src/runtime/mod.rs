@@ -36,6 +36,7 @@ use crate::provision::jobs::{Job, Jobs, State as JobState};
 use crate::runtime::parts::Parts;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::sinks::Sinks;
 use crate::subscriptions::Subscriptions;
 use crate::txn_recovery::DistTxns;
 use catalog::Error;
@@ -72,6 +73,7 @@ pub struct Control {
     parts: Parts,
     change_stream: Arc<ChangeStreams>,
     subscriptions: Arc<Subscriptions>,
+    sinks: Arc<Sinks>,
     commands: Arc<Commands>,
     commander: Commander,
     jobs: Arc<Jobs>,
@@ -103,7 +105,8 @@ impl Control {
         let change_stream = Arc::new(ChangeStreams::new(&context, &parts.links));
         let subscriptions = Subscriptions::new(&context, &parts.links, &change_stream);
         let subscriptions = Arc::new(subscriptions);
-        let commands = parts.commands(&context, &commander, &jobs, &subscriptions);
+        let sinks = Arc::new(Sinks::new(&context, &subscriptions));
+        let commands = parts.commands(&context, &commander, &jobs, &sinks);
         let commands = Arc::new(commands);
         parts.election.join_the_others().await?;
         context.publish();
@@ -112,6 +115,7 @@ impl Control {
             parts,
             change_stream,
             subscriptions,
+            sinks,
             commands,
             commander,
             jobs,
@@ -269,6 +273,11 @@ impl Control {
     /// Durable subscriptions to the change stream.
     pub fn subscriptions(&self) -> &Arc<Subscriptions> {
         &self.subscriptions
+    }
+
+    /// Sinks of the change stream, for a thread that runs them.
+    pub fn sinks(&self) -> &Arc<Sinks> {
+        &self.sinks
     }
 
     /// The last events, oldest first.

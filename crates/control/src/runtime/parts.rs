@@ -40,8 +40,8 @@ use crate::row_cache_feed::RowCacheFeed;
 use crate::row_cache_feed::client_writes::ClientWrites;
 use crate::runtime::follower::StoreFollower;
 use crate::sharding::ShardedTables;
-use crate::subscriptions::Subscriptions;
-use crate::subscriptions::commands::SubscriptionCommands;
+use crate::sinks::Sinks;
+use crate::sinks::commands::StreamCommands;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::lost_writes::LostWrites;
 use crate::txn_recovery::sequence::Sequences;
@@ -145,7 +145,7 @@ impl Parts {
         context: &Arc<Context>,
         commander: &Commander,
         jobs: &Arc<Jobs>,
-        subscriptions: &Arc<Subscriptions>,
+        sinks: &Arc<Sinks>,
     ) -> Commands {
         let dist_txns = commander.dist_txns();
         let config = Arc::new(ConfigCommands::new(context, &self.links));
@@ -161,7 +161,7 @@ impl Parts {
         let kv = Arc::new(KvCommands::new(context, &self.sharding));
         let routers = Arc::new(RouterCommands::new(context, &self.election));
         let servers = Arc::new(ServerCommands::new(context, &self.links, &self.provision));
-        let subscriptions = Arc::new(SubscriptionCommands::new(context, subscriptions));
+        let streams = Arc::new(StreamCommands::new(context, sinks));
         let maps = Arc::new(ShardingCommands::new(
             context,
             &self.sharding,
@@ -197,7 +197,7 @@ impl Parts {
             kv,
             routers,
             servers,
-            subscriptions,
+            streams,
             maps,
             transactions,
             threats,

@@ -1,14 +1,12 @@
 //! Commands on durable subscriptions to the change stream.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use changes::Token;
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 
 use super::{Subscriptions, wanted_of};
-use crate::change_stream::ChangesWanted;
 use crate::commands::group::done;
 use crate::context::Context;
 use catalog::command::{Arguments, CommandError, Table};
@@ -17,9 +15,6 @@ use catalog::record::json;
 use catalog::subscription::{
     ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, all, is_name, read,
 };
-
-/// A new stream begins by then. It waits for branches that were prepared before, and says itself when it gives up.
-const BEGIN: Duration = Duration::from_secs(20);
 
 const COLUMNS: &[&str] = &[
     "name",
@@ -68,7 +63,7 @@ impl SubscriptionCommands {
             created_ms: epoch_ms(),
         };
         let acknowledged = AcknowledgedRecord {
-            token: self.beginning(wanted_of(&record)).await?,
+            token: self.subscriptions.beginning(wanted_of(&record)).await?,
             at_ms: epoch_ms(),
         };
         let key = format!("{SUBSCRIPTION}{name}");
@@ -149,31 +144,6 @@ impl SubscriptionCommands {
         }
     }
 
-    /// The token with which a stream begins now.
-    async fn beginning(&self, wanted: ChangesWanted) -> Result<String, CommandError> {
-        let mut opened = self.subscriptions.streams.open(wanted)?;
-        let ended =
-            || CommandError::Refused("the change stream did not begin; see the log".to_owned());
-        let first = tokio::select! {
-            first = opened.lines.recv() => first.ok_or_else(ended)?,
-            () = &mut opened.serving => match opened.lines.try_recv() {
-                Ok(first) => first,
-                Err(_) => return Err(ended()),
-            },
-            () = tokio::time::sleep(BEGIN) => return Err(CommandError::Refused(
-                "the change stream did not begin in time; see `group health`, whether every group has a primary"
-                    .to_owned(),
-            )),
-        };
-        let line = first.split(|&byte| byte == b'\n').next();
-        let event: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
-        match (event["token"].as_str(), event["error"].as_str()) {
-            (_, Some(error)) => Err(CommandError::Refused(error.to_owned())),
-            (Some(token), None) => Ok(token.to_owned()),
-            (None, None) => Err(ended()),
-        }
-    }
-
     /// These keys are none of the farm's records, which are not read anew.
     async fn write(&self, transaction: Transaction) -> Result<Outcome, CommandError> {
         let leadership = &self.context.leadership;
@@ -187,7 +157,7 @@ impl SubscriptionCommands {
         record: &SubscriptionRecord,
         acknowledged: &AcknowledgedRecord,
     ) -> Vec<Value> {
-        let lag = self.subscriptions.lags().get(name).copied();
+        let lag = self.subscriptions.lags().subscriptions.get(name).copied();
         vec![
             name.into(),
             record.groups.join(",").into(),
@@ -203,7 +173,7 @@ impl SubscriptionCommands {
 }
 
 /// A group of which the later token has less.
-fn goes_back<'a>(earlier: &'a Token, later: &Token) -> Option<&'a str> {
+pub(crate) fn goes_back<'a>(earlier: &'a Token, later: &Token) -> Option<&'a str> {
     let has_less = |group: &str, told: &farm::Position| {
         let place = later.places.iter().find(|place| place.group == *group);
         !place.is_some_and(|place| place.reached.told.covers(told))
@@ -214,7 +184,7 @@ fn goes_back<'a>(earlier: &'a Token, later: &Token) -> Option<&'a str> {
 }
 
 /// The names of a comma list.
-fn list(text: Option<&str>) -> Vec<String> {
+pub(crate) fn list(text: Option<&str>) -> Vec<String> {
     let names = text.unwrap_or_default().split(',').map(str::trim);
     names
         .filter(|name| !name.is_empty())

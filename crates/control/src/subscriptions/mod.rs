@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use catalog::command::CommandError;
+use catalog::sink::SINK_PROGRESS;
 use catalog::subscription::{
     ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, all, read,
 };
@@ -22,6 +23,7 @@ use changes::{Token, Wanted};
 use engine::Link;
 use engine::binlog::extent;
 use farm::{GroupKind, ServerId};
+use serde_json::Value;
 
 use crate::change_stream::{ChangeStreams, ChangesWanted};
 use crate::context::Context;
@@ -29,7 +31,10 @@ use crate::links::Links;
 pub use lag::Lag;
 use lag::Samples;
 
-/// How often positions are looked at, while there are subscriptions.
+/// A new stream begins by then. It waits for branches that were prepared before, and says itself when it gives up.
+const BEGIN: Duration = Duration::from_secs(20);
+
+/// How often positions are looked at, while there are subscriptions or sinks.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The subscriptions of the farm, as one router serves them.
@@ -37,7 +42,14 @@ pub struct Subscriptions {
     context: Arc<Context>,
     links: Arc<Links>,
     pub(crate) streams: Arc<ChangeStreams>,
-    lags: Mutex<BTreeMap<String, Lag>>,
+    lags: Mutex<Lags>,
+}
+
+/// How far each is behind, by name. One whose position nobody can compare is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lags {
+    pub subscriptions: BTreeMap<String, Lag>,
+    pub sinks: BTreeMap<String, Lag>,
 }
 
 impl Subscriptions {
@@ -54,8 +66,8 @@ impl Subscriptions {
         }
     }
 
-    /// How far each is behind, by the last look. One whose position nobody can compare is not there.
-    pub fn lags(&self) -> BTreeMap<String, Lag> {
+    /// How far each is behind, by the last look.
+    pub fn lags(&self) -> Lags {
         let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
         lags.clone()
     }
@@ -102,43 +114,85 @@ impl Subscriptions {
         }
     }
 
+    /// The token with which a stream begins now.
+    ///
+    /// # Errors
+    /// It does not begin; the text says why.
+    pub(crate) async fn beginning(&self, wanted: ChangesWanted) -> Result<String, CommandError> {
+        let mut opened = self.streams.open(wanted)?;
+        let ended =
+            || CommandError::Refused("the change stream did not begin; see the log".to_owned());
+        let first = tokio::select! {
+            first = opened.lines.recv() => first.ok_or_else(ended)?,
+            () = &mut opened.serving => match opened.lines.try_recv() {
+                Ok(first) => first,
+                Err(_) => return Err(ended()),
+            },
+            () = tokio::time::sleep(BEGIN) => return Err(CommandError::Refused(
+                "the change stream did not begin in time; see `group health`, whether every group has a primary"
+                    .to_owned(),
+            )),
+        };
+        let line = first.split(|&byte| byte == b'\n').next();
+        let event: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
+        match (event["token"].as_str(), event["error"].as_str()) {
+            (_, Some(error)) => Err(CommandError::Refused(error.to_owned())),
+            (Some(token), None) => Ok(token.to_owned()),
+            (None, None) => Err(ended()),
+        }
+    }
+
     /// Measures lags for as long as it runs.
     pub(crate) async fn measure_lags(self: Arc<Self>) {
         let mut samples: BTreeMap<String, Samples> = BTreeMap::new();
         let mut links: HashMap<String, (ServerId, Link)> = HashMap::new();
         loop {
             tokio::time::sleep(LOOK).await;
-            let acknowledged = all::<AcknowledgedRecord>(self.context.store(), ACKNOWLEDGED).await;
+            let store = self.context.store();
+            let acknowledged = all::<AcknowledgedRecord>(store, ACKNOWLEDGED).await;
+            let of_sinks = all::<AcknowledgedRecord>(store, SINK_PROGRESS).await;
             // While the store does not answer, the last look counts.
-            let Ok(acknowledged) = acknowledged else {
+            let (Ok(acknowledged), Ok(of_sinks)) = (acknowledged, of_sinks) else {
                 continue;
             };
-            if acknowledged.is_empty() {
+            if acknowledged.is_empty() && of_sinks.is_empty() {
                 samples.clear();
                 links.clear();
-                self.put(BTreeMap::new());
+                self.put(Lags::default());
                 continue;
             }
             self.look(&mut samples, &mut links).await;
-            let now = self.context.started.elapsed();
-            let snapshot = self.context.snapshot_now();
-            let lag = |(name, record): (String, AcknowledgedRecord)| {
-                let token = Token::parse(&record.token, &snapshot).ok()?;
-                let behind = token.places.iter().filter_map(|place| {
-                    let samples = samples.get(&place.group)?;
-                    Some(samples.lag(&place.reached.told, now))
-                });
-                let whole = behind.fold(Lag::default(), |whole, lag| Lag {
-                    ms: whole.ms.max(lag.ms),
-                    bytes: whole.bytes + lag.bytes,
-                });
-                Some((name, whole))
-            };
-            self.put(acknowledged.into_iter().filter_map(lag).collect());
+            self.put(Lags {
+                subscriptions: self.behind(acknowledged, &samples),
+                sinks: self.behind(of_sinks, &samples),
+            });
         }
     }
 
-    fn put(&self, lags: BTreeMap<String, Lag>) {
+    /// How far those with these positions are behind.
+    fn behind(
+        &self,
+        acknowledged: Vec<(String, AcknowledgedRecord)>,
+        samples: &BTreeMap<String, Samples>,
+    ) -> BTreeMap<String, Lag> {
+        let now = self.context.started.elapsed();
+        let snapshot = self.context.snapshot_now();
+        let lag = |(name, record): (String, AcknowledgedRecord)| {
+            let token = Token::parse(&record.token, &snapshot).ok()?;
+            let behind = token.places.iter().filter_map(|place| {
+                let samples = samples.get(&place.group)?;
+                Some(samples.lag(&place.reached.told, now))
+            });
+            let whole = behind.fold(Lag::default(), |whole, lag| Lag {
+                ms: whole.ms.max(lag.ms),
+                bytes: whole.bytes + lag.bytes,
+            });
+            Some((name, whole))
+        };
+        acknowledged.into_iter().filter_map(lag).collect()
+    }
+
+    fn put(&self, lags: Lags) {
         *self.lags.lock().unwrap_or_else(PoisonError::into_inner) = lags;
     }
 

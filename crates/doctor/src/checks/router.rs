@@ -253,6 +253,22 @@ pub(crate) fn store_members(_: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
     })
 }
 
+/// Sinks are the farm's: the router that looks tells of them.
+pub(crate) fn sinks(farm: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
+    if farm.routers.first() != Some(router) {
+        return Vec::new();
+    }
+    let found = farm.sinks.iter().map(|sink| {
+        let name = &sink.name;
+        match (sink.error.is_empty(), sink.stuck) {
+            (true, _) => Found::new(format!("sink {name} has {} dead letters", sink.letters)),
+            (false, true) => Found::new(format!("sink {name} is stuck: {}", sink.error)),
+            (false, false) => Found::new(format!("sink {name} fails: {}", sink.error)),
+        }
+    });
+    found.collect()
+}
+
 pub(crate) fn alone(farm: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
     one(
         farm.routers.len() == 1 && router.unreachable.is_empty(),

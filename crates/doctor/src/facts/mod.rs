@@ -24,6 +24,8 @@ pub struct FarmFacts {
     pub routers: Vec<RouterFacts>,
     /// The settings in force on the router that looks, by name.
     pub settings: BTreeMap<String, String>,
+    /// The sinks of the change stream that do not deliver, or have dead letters.
+    pub sinks: Vec<SinkFacts>,
     /// Sharded tables (`database.table`) with the names of their maps.
     pub sharded: BTreeMap<String, String>,
 }
@@ -40,6 +42,19 @@ impl FarmFacts {
             .get(setting)
             .is_some_and(|value| value == "on")
     }
+}
+
+/// A sink that wants to be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SinkFacts {
+    pub name: String,
+    /// Nothing is tried any more.
+    pub stuck: bool,
+    /// Why nothing is delivered; empty while it goes well.
+    pub error: String,
+    /// Dead letters.
+    pub letters: u64,
 }
 
 /// A group with its servers.

@@ -282,6 +282,8 @@ pub const TABLE: &[Check] = &[
         "what the file says is not in force", "systemctl reload heddle (docs/DEPLOYING.md)"),
     check("router_clock", Warning, Router(router::clock_differs), HOST,
         "events, certificates and expiries of routers contradict each other", "let the machines follow one clock (NTP)"),
+    check("sinks", Warning, Router(router::sinks), PEOPLE,
+        "a target lacks changes, and binlogs may be purged before it has them", "mend the target, then `sink resume`, or `sink letters` and `sink resend` (docs/SINKS.md)"),
     check("router_alone", Info, Router(router::alone), PEOPLE,
         "with this router gone clients reach nothing", "a second router, with etcd (docs/ROUTERS.md)"),
     check("router_certificate", Warning, Router(router::certificates), HOST,

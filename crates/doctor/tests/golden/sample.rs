@@ -252,5 +252,6 @@ pub fn farm() -> FarmFacts {
         routers: vec![router(1), router(2)],
         settings: settings(),
         sharded: texts(&maps),
+        ..FarmFacts::default()
     }
 }

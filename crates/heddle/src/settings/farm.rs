@@ -310,7 +310,7 @@ fn of_router(setting: &Setting) -> Option<String> {
     }
     let why = match setting.name {
         "threads" | "io" => "it depends on the machine",
-        "state_dir" | "errant_dir" | "binlog_tool_dir" | "rules_file" => {
+        "state_dir" | "errant_dir" | "sink_files_dir" | "binlog_tool_dir" | "rules_file" => {
             "it names a place on one machine"
         }
         "fence_command" | "fence_timeout_ms" | "event_command" => {

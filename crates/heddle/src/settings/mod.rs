@@ -435,6 +435,8 @@ settings! {
         "Directory for transactions that are given up so, as binary logs and text; without it, `errant` in state_dir.";
     binlog_tool_dir: OptionalPath = "" "" Restart
         "Where mariadb-binlog or mysqlbinlog, which make text of them, are looked for before PATH.";
+    sink_files_dir: OptionalPath = "" "" Restart
+        "Below it are the directories of sinks that write files (docs/SINKS.md); without it, `sinks` in state_dir.";
     rules_file: OptionalPath = "" "" Restart
         "TOML file of [[rule]] and [[user]] tables (docs/RULES.md), behind those of heddle.toml. Both files are read anew when they change.";
     doctor_interval_s: u64 = "3600" "s" [0, 604800] Live

@@ -69,6 +69,7 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
         kv_listen: OptionalAddress(Some(flags.kv)),
         fabric_listen: OptionalAddress(Some(flags.fabric)),
         errant_dir: OptionalPath(Some(flags.data.join("errant"))),
+        sink_files_dir: OptionalPath(Some(flags.data.join("sinks"))),
         ..Settings::default()
     };
     for (name, value) in PRESETS {

@@ -1,13 +1,19 @@
-//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, `heddle apply` and `heddle binlog dump`.
+//! The change stream (`GET /v1/changes`) of whole farms, subscriptions to it, sinks, `heddle apply` and `heddle binlog dump`.
 
 mod applier;
 mod apply;
+mod brokers;
 mod charsets;
 mod door;
 mod dump;
 mod failover;
+mod kafka;
+mod nats;
 mod reading;
+mod receiver;
 mod resume;
+mod sharing;
+mod sinking;
 mod snapshot;
 mod subscriptions;
 mod values;

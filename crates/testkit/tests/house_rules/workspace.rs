@@ -31,6 +31,7 @@ const RANKS: &[(&str, u8)] = &[
     ("rowcache", 2),
     ("meta", 2),
     ("mysqld", 2),
+    ("sinks", 2),
     ("auth", 3),
     ("session", 3),
     ("kv", 3),

@@ -1,0 +1,209 @@
+//! A connection to one broker, and the three questions that a producer has.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::batch::Producer;
+use super::wire::{Reader, Writer};
+use crate::target::{Undelivered, later};
+
+/// For one question.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So long a broker may wait for its replicas.
+const ACKS_MS: i32 = 8000;
+
+/// Longest answer.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// What is asked, with the version that is spoken: Kafka 0.11 to 4 know them.
+const PRODUCE: (i16, i16) = (0, 7);
+const METADATA: (i16, i16) = (3, 4);
+const INIT_PRODUCER: (i16, i16) = (22, 1);
+
+pub(super) struct Broker {
+    address: String,
+    stream: TcpStream,
+    /// Of the last question.
+    number: i32,
+}
+
+/// Who leads the partitions of a topic.
+pub(super) struct Leaders {
+    addresses: BTreeMap<i32, String>,
+    leaders: BTreeMap<i32, i32>,
+}
+
+impl Leaders {
+    /// How many partitions there are.
+    pub(super) fn count(&self) -> i32 {
+        i32::try_from(self.leaders.len()).unwrap_or(0)
+    }
+
+    pub(super) fn of(&self, partition: i32) -> Option<i32> {
+        self.leaders.get(&partition).copied().filter(|it| *it >= 0)
+    }
+
+    pub(super) fn address(&self, broker: i32) -> Option<String> {
+        self.addresses.get(&broker).cloned()
+    }
+}
+
+impl Broker {
+    pub(super) async fn open(address: &str) -> Result<Broker, Undelivered> {
+        let connecting = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await;
+        let stream = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let stream = stream.and_then(|it| it.set_nodelay(true).map(|()| it));
+        let stream = stream.map_err(|error| later(format!("Kafka at {address}: {error}")))?;
+        Ok(Broker {
+            address: address.to_owned(),
+            stream,
+            number: 0,
+        })
+    }
+
+    /// A producer that nobody was before.
+    pub(super) async fn new_producer(&mut self) -> Result<Producer, Undelivered> {
+        let mut request = Writer::default();
+        // Without transactions.
+        request.i16(-1);
+        request.i32(60_000);
+        let answer = self.ask(INIT_PRODUCER, request).await?;
+        let mut read = Reader(&answer);
+        let mut parse = || {
+            read.skip(4)?;
+            Some((read.i16()?, read.i64()?, read.i16()?))
+        };
+        match parse() {
+            Some((0, id, epoch)) => Ok(Producer { id, epoch }),
+            Some((number, ..)) => Err(self.failed(&super::error(number))),
+            None => Err(self.failed(BROKEN)),
+        }
+    }
+
+    /// Who leads the partitions of a topic, which has to be there.
+    pub(super) async fn leaders(&mut self, topic: &str) -> Result<Leaders, Undelivered> {
+        let mut request = Writer::default();
+        request.length(1);
+        request.text(topic);
+        // Nobody makes it by the way.
+        request.i8(0);
+        let answer = self.ask(METADATA, request).await?;
+        let parsed = parse_leaders(&mut Reader(&answer));
+        match parsed {
+            Some((0, leaders)) => Ok(leaders),
+            Some((3, _)) => Err(self.failed(&format!("there is no topic {topic}"))),
+            Some((number, _)) => Err(self.failed(&super::error(number))),
+            None => Err(self.failed(BROKEN)),
+        }
+    }
+
+    /// Gives batches of records to partitions that this broker leads; the answer has each partition's error, or 0.
+    pub(super) async fn produce(
+        &mut self,
+        topic: &str,
+        partitions: &[(i32, Vec<u8>)],
+    ) -> Result<Vec<(i32, i16)>, Undelivered> {
+        let mut request = Writer::default();
+        request.i16(-1);
+        // All replicas that are in sync have it.
+        request.i16(-1);
+        request.i32(ACKS_MS);
+        request.length(1);
+        request.text(topic);
+        request.length(partitions.len());
+        for (partition, records) in partitions {
+            request.i32(*partition);
+            request.bytes(records);
+        }
+        let answer = self.ask(PRODUCE, request).await?;
+        let mut read = Reader(&answer);
+        let topics = read.list(|read| {
+            read.text()?;
+            read.list(|read| {
+                let (partition, number) = (read.i32()?, read.i16()?);
+                read.skip(8 + 8 + 8)?;
+                Some((partition, number))
+            })
+        });
+        let topics = topics.ok_or_else(|| self.failed(BROKEN))?;
+        Ok(topics.into_iter().flatten().collect())
+    }
+
+    async fn ask(&mut self, what: (i16, i16), body: Writer) -> Result<Vec<u8>, Undelivered> {
+        let exchange = tokio::time::timeout(PATIENCE, self.exchange(what, body)).await;
+        let answer = exchange.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        answer.map_err(|error| self.failed(&error.to_string()))
+    }
+
+    async fn exchange(&mut self, (key, version): (i16, i16), body: Writer) -> io::Result<Vec<u8>> {
+        self.number = self.number.wrapping_add(1);
+        let mut request = Writer::default();
+        request.i16(key);
+        request.i16(version);
+        request.i32(self.number);
+        request.text("heddle");
+        request.0.extend_from_slice(&body.0);
+        let mut whole = Writer::default();
+        whole.bytes(&request.0);
+        self.stream.write_all(&whole.0).await?;
+        let length = usize::try_from(self.stream.read_i32().await?).unwrap_or(usize::MAX);
+        if !(4..=ANSWER_BYTES_MAX).contains(&length) {
+            return Err(io::Error::other(BROKEN));
+        }
+        let number = self.stream.read_i32().await?;
+        let mut answer = vec![0; length - 4];
+        self.stream.read_exact(&mut answer).await?;
+        match number == self.number {
+            true => Ok(answer),
+            false => Err(io::Error::other(BROKEN)),
+        }
+    }
+
+    fn failed(&self, why: &str) -> Undelivered {
+        later(format!("Kafka at {}: {why}", self.address))
+    }
+}
+
+const BROKEN: &str = "it does not keep to the protocol";
+
+/// The error of the topic, and who leads its partitions.
+fn parse_leaders(read: &mut Reader<'_>) -> Option<(i16, Leaders)> {
+    read.skip(4)?;
+    let brokers = read.list(|read| {
+        let (id, host, port) = (read.i32()?, read.text()?, read.i32()?);
+        read.text()?;
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
+        };
+        Some((id, format!("{host}:{port}")))
+    })?;
+    // The cluster and its controller.
+    read.text()?;
+    read.skip(4)?;
+    let topics = read.list(|read| {
+        let number = read.i16()?;
+        read.text()?;
+        read.skip(1)?;
+        let partitions = read.list(|read| {
+            read.skip(2)?;
+            let (partition, leader) = (read.i32()?, read.i32()?);
+            read.list(Reader::i32)?;
+            read.list(Reader::i32)?;
+            Some((partition, leader))
+        })?;
+        Some((number, partitions))
+    })?;
+    let (number, partitions) = topics.into_iter().next()?;
+    let leaders = Leaders {
+        addresses: brokers.into_iter().collect(),
+        leaders: partitions.into_iter().collect(),
+    };
+    Some((number, leaders))
+}

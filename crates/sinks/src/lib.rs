@@ -1,0 +1,23 @@
+//! Targets outside the farm to which change streams are delivered: webhooks, files, message brokers.
+//!
+//! Job: make messages of a stream's lines, each with an id that is the same whenever the event is told again, and
+//! bring batches of them to a target.
+//!
+//! Invariants: what [`Target::deliver`] was `Ok` for is as durable as the target makes anything; a batch that failed
+//! may have been delivered whole, in part or not at all, and is delivered again with the same ids.
+//!
+//! Must not know: the farm, its records, who leads, and how often a delivery is tried.
+
+mod files;
+mod http;
+mod kafka;
+mod message;
+mod nats;
+mod spec;
+mod target;
+mod webhook;
+
+pub use message::{Message, Read, read};
+pub use spec::{Account, Brokers, Compression, Place, Spec};
+pub use target::{Means, Target, Undelivered};
+pub use webhook::signature;
