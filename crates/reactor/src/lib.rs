@@ -23,23 +23,29 @@
 //!
 //! Must not know: MySQL, pools, sessions, the farm.
 
+mod acceptor;
 mod connect;
 mod cores;
+mod credentials;
 mod descriptor;
 mod epoll;
 mod inherited;
-mod listen;
+mod listener;
 mod remote;
 mod ring;
 mod runtime;
 mod sock;
+mod stream;
 mod tasks;
 mod time;
 mod timers;
 
+pub use crate::acceptor::Acceptor;
 pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
+pub use crate::credentials::{Credentials, user_name};
 pub use crate::inherited::inherited;
-pub use crate::listen::{Acceptor, listen};
+pub use crate::listener::{Address, Listener, SOCKET_PATH_BYTES_MAX, listen};
 pub use crate::sock::{Closer, Sock};
+pub use crate::stream::Stream;
 pub use crate::tasks::{Task, contain, panics, spawn};
 pub use crate::time::{sleep, timeout};

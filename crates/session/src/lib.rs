@@ -33,7 +33,7 @@ mod transaction;
 mod variables;
 
 use std::fmt;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing};
@@ -76,7 +76,7 @@ pub use statistics::Settings as Counting;
 #[derive(Debug)]
 pub enum Message {
     /// An accepted client.
-    Accept(TcpStream, SocketAddr, Places),
+    Accept(reactor::Stream, SocketAddr, Places),
     /// Another door has work for the core.
     Visit(Visit),
     /// KILL for a session of this core.

@@ -179,9 +179,9 @@ impl Client {
         self.sock.as_ref()
     }
 
-    /// True when nobody on the way can read what the client sends.
-    pub fn is_secure(&self) -> bool {
-        self.channel().is_some_and(Channel::is_secure)
+    /// True when nobody on the way can read what the client sends: inside TLS, or by a Unix socket.
+    pub fn is_private(&self) -> bool {
+        self.channel().is_some_and(|channel| channel.is_secure() || channel.is_local())
     }
 
     /// True when what the client sends is compressed.

@@ -1,7 +1,7 @@
 //! A session's life: login, one command after the other, the end.
 
 use std::cell::RefCell;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::{OkPacket, SessionChange};
 use mysql_wire::status::Status;
-use reactor::Sock;
+use reactor::{Sock, Stream};
 use sqltext::Dialect;
 
 use crate::authentication::expired;
@@ -57,7 +57,7 @@ const NO_LOGIN: [ClientError; 5] = [
 ];
 
 /// Serves one accepted connection to its end.
-pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut places: Places) {
+pub async fn serve(core: Rc<Core>, stream: Stream, mut peer: SocketAddr, mut places: Places) {
     let Ok(sock) = Sock::adopt(stream) else {
         return;
     };

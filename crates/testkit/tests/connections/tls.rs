@@ -19,7 +19,7 @@ use testkit::{Client, Door, Release, Stage};
 
 const SOON: Duration = Duration::from_secs(20);
 
-fn shown(pair: &Pair) -> Presented {
+pub(crate) fn shown(pair: &Pair) -> Presented {
     let read = |path| fs::read(path).expect("a file of the test");
     Presented::from_pem(&read(&pair.certificate), &read(&pair.key), None).expect("a good pair")
 }
