@@ -208,6 +208,7 @@ impl Router {
         let minutes = async {
             tokio::select! {
                 () = data_plane::keep_minutes(&self.data_plane) => {}
+                () = data_plane::spare_memory::give_back() => {}
                 () = until_stopped(stopped.clone()) => {}
             }
         };

@@ -5,6 +5,7 @@ mod digests;
 mod in_force;
 mod metrics;
 pub mod slow_log;
+pub mod spare_memory;
 
 use std::future::Future;
 use std::pin::Pin;

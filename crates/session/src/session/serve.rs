@@ -238,7 +238,12 @@ impl Session {
                 {
                     return killed(&self.core, &self.handle, &mut self.client, true).await;
                 }
-                Ok(()) => self.command().await,
+                Ok(()) => {
+                    // Not a part of this task, which is as large as what it waits for: an idle session
+                    // is small.
+                    let session = &mut *self;
+                    reactor::pooled(move || session.command()).await
+                }
                 Err(ReadError::NoMemory(full)) => {
                     no_memory::refuse_command(&mut self.client, &mut self.prepared, full).await
                 }
