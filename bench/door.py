@@ -10,11 +10,16 @@ Protocols: text, prepared, tls (text, with TLS between the client and Heddle; HA
 end MySQL's TLS, so it and the direct connection stay plain), compressed (text with zlib: Heddle packs what
 otherwise the server would).
 
+With WAYS, Heddle takes a turn for each way: of its client and of its server, each tcp or socket (a Unix socket).
+
+System calls per query are those of the warm-up, where perf may count them; on io_uring one call carries many
+operations.
+
 With EARLIER, the path of an earlier build, that one takes its turns as well, on servers of its own, and
 each figure of Heddle is shown against it.
 
 Environment or flags: ROUNDS=3 SECONDS=5 WORKLOADS=… CONNECTIONS=1,8,64 PROTOCOLS=text,prepared
-REPLICAS=0,2 HEDDLE=bin/heddle EARLIER=PATH. A look: ROUNDS=1 SECONDS=3 make bench-door
+REPLICAS=0,2 WAYS=tcp/tcp,socket/tcp,tcp/socket,socket/socket HEDDLE=bin/heddle EARLIER=PATH. A look: ROUNDS=1 SECONDS=3 make bench-door
 """
 
 import argparse
@@ -27,6 +32,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import calls
 import memory
 import sysbench
 import wire
@@ -39,6 +45,9 @@ DIRECT, HAPROXY, IO_URING, EPOLL = "direct", "HAProxy", "Heddle io_uring", "Hedd
 EARLIER = {IO_URING: "earlier io_uring", EPOLL: "earlier epoll"}
 IO_OF = {IO_URING: "io_uring", EPOLL: "epoll",
          EARLIER[IO_URING]: "io_uring", EARLIER[EPOLL]: "epoll"}
+TCP, SOCKET = "tcp", "socket"
+PLAIN = f"{TCP}/{TCP}"
+WAYS = [f"{client}/{server}" for client in (TCP, SOCKET) for server in (TCP, SOCKET)]
 # CPU per query against HAProxy that we aim at, from 8 connections up.
 CPU_RATIO_MAX = {IO_URING: 0.8, EPOLL: 1.0}
 AIM_CONNECTIONS_MIN = 8
@@ -64,6 +73,8 @@ class Sample:
     p99_ms: float
     # None for the direct connection, which has no proxy.
     cpu_us: float | None
+    # None where they could not be counted, too.
+    calls: float | None
 
 
 class Contenders:
@@ -86,11 +97,31 @@ class Contenders:
             yield self.haproxy.address, self.haproxy.process.pid
         else:
             farm = self.farm_of(name)
-            farm.start(IO_OF[name])
+            client, server = way_of(name).split("/")
+            by_sockets = "on" if server == SOCKET else "off"
+            flags = ["--set", f"server_sockets={by_sockets}"] if farm is self.farm else []
+            farm.start(IO_OF[name], flags)
             try:
-                yield farm.address, farm.router.pid
+                yield farm.socket if client == SOCKET else farm.address, farm.router.pid
             finally:
                 farm.kill_router()
+
+
+def way_of(name):
+    """How a contender is reached, and how it reaches servers."""
+    last = name.rsplit(" ", 1)[-1]
+    return last if last in WAYS else PLAIN
+
+
+def heddles(ways):
+    """Heddle's contenders by these ways; the plain one has no word for it in its name."""
+    names = []
+    for base in (IO_URING, EPOLL):
+        for way in ways:
+            name = base if way == PLAIN else f"{base} {way}"
+            IO_OF[name] = IO_OF[base]
+            names.append(name)
+    return names
 
 
 def measure(contenders, name, cell, seconds):
@@ -102,12 +133,14 @@ def measure(contenders, name, cell, seconds):
         folder = farm.folder
         if cell.protocol == "tls" and name in IO_OF:
             sysbench.certificates(folder, os.path.join(farm.data, "state", OWN_CERTIFICATE))
-        sysbench.run(address, *load, WARM_UP_S, extra, folder)
+        with calls.counted(pid) as counted:
+            warm = sysbench.run(address, *load, WARM_UP_S, extra, folder)
         before_s = cpu_s(pid) if pid else 0
         report = sysbench.run(address, *load, seconds, extra, folder)
         used_s = cpu_s(pid) - before_s if pid else None
     cpu_us = None if used_s is None else used_s * 1e6 / max(1, report.queries)
-    return Sample(report.queries_per_s, report.p99_ms, cpu_us)
+    per_query = None if counted.calls is None else counted.calls / max(1, warm.queries)
+    return Sample(report.queries_per_s, report.p99_ms, cpu_us, per_query)
 
 
 def workload_options(workload, replicas):
@@ -133,6 +166,8 @@ def run_rounds(contenders, names, cells, options, failures):
                 try:
                     sample = measure(contenders, name, cell, options.seconds)
                     cpu = f", {sample.cpu_us:.1f} us/query" if sample.cpu_us is not None else ""
+                    if sample.calls is not None:
+                        cpu += f", {sample.calls:.2f} calls/query"
                     say(f"round {number + 1}: {cell}: {name}: {sample.queries_per_s:,.0f} q/s{cpu}")
                 except Failed as error:
                     sample = None
@@ -170,6 +205,10 @@ def cpu(sample):
     return sample.cpu_us
 
 
+def calls_of(sample):
+    return sample.calls
+
+
 def shown(value, form):
     return "failed" if value is None else format(value, form)
 
@@ -177,7 +216,7 @@ def shown(value, form):
 def print_table(samples, names):
     head = ["workload, connections, protocol"]
     for name in names:
-        head += [f"{name}: q/s", "p99 ms"] + ([] if name == DIRECT else ["CPU µs/query"])
+        head += [f"{name}: q/s", "p99 ms"] + ([] if name == DIRECT else ["CPU µs/query", "calls/query"])
     print_row(head)
     print_row(["---"] + ["---:"] * (len(head) - 1))
     for cell, by_name in samples.items():
@@ -197,6 +236,8 @@ def figures(name, own, base):
     if name in IO_OF:
         columns[0] += f" (×{shown(ratio(own, base, queries), '.2f')})"
         columns[2] += f" (**×{shown(ratio(own, base, cpu), '.2f')}**)"
+    counted = median_of(own, calls_of)
+    columns.append("–" if counted is None else f"{counted:.2f}")
     return columns
 
 
@@ -291,7 +332,8 @@ def filled(farm):
 
 def bench_farm(replicas, options, failures):
     """One farm, one table; with the farm of one server also the rows on memory."""
-    names = [DIRECT, HAPROXY, IO_URING, EPOLL] + (list(EARLIER.values()) if options.earlier else [])
+    names = [DIRECT, HAPROXY] + heddles(options.ways)
+    names += list(EARLIER.values()) if options.earlier else []
     cells = [Cell(workload, count, protocol) for workload in options.workloads
              for count in options.connections for protocol in options.protocols]
     if replicas:
@@ -300,7 +342,7 @@ def bench_farm(replicas, options, failures):
         title = "A farm of one server: all send everything to the same server"
     say(f"starting a farm with --replicas {replicas}")
     with contextlib.ExitStack() as stack:
-        farm = stack.enter_context(Farm(options.heddle, replicas))
+        farm = stack.enter_context(Farm(options.heddle, replicas, has_socket=True))
         primary = filled(farm)
         earlier = stack.enter_context(Farm(options.earlier, replicas)) if options.earlier else None
         if earlier:
@@ -316,7 +358,7 @@ def bench_farm(replicas, options, failures):
             if not replicas and options.memory:
                 print("\n## Memory\n")
                 # No direct row: there is no proxy to weigh.
-                memory.bench(contenders, names[1:4], primary, failures, say)
+                memory.bench(contenders, [HAPROXY, IO_URING, EPOLL], primary, failures, say)
     print(flush=True)
 
 
@@ -338,6 +380,7 @@ def read_options():
     parser.add_argument("--connections", type=numbers, default=env("CONNECTIONS", "1,8,64"))
     parser.add_argument("--protocols", type=words, default=env("PROTOCOLS", "text,prepared"))
     parser.add_argument("--replicas", type=numbers, default=env("REPLICAS", "0,2"))
+    parser.add_argument("--ways", type=words, default=env("WAYS", PLAIN))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     parser.add_argument("--earlier", default=env("EARLIER"))
     parser.add_argument("--no-memory", dest="memory", action="store_false")
@@ -345,6 +388,9 @@ def read_options():
     unknown = set(options.protocols) - {"text", "prepared", "tls", "compressed"}
     if unknown:
         parser.error(f"unknown protocols: {', '.join(sorted(unknown))}")
+    unknown = set(options.ways) - set(WAYS)
+    if unknown:
+        parser.error(f"unknown ways: {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
     return options
 
 

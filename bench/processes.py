@@ -116,7 +116,7 @@ class Farm:
     """`heddle up` over a directory of its own; the router may be killed and started again over
     servers that run on."""
 
-    def __init__(self, heddle, replicas, flags=()):
+    def __init__(self, heddle, replicas, flags=(), has_socket=False):
         self.heddle = heddle
         self.replicas = replicas
         self.flags = list(flags)
@@ -125,7 +125,10 @@ class Farm:
         sql, kv, http, fabric = free_ports(4)
         self.address, self.http = f"127.0.0.1:{sql}", f"127.0.0.1:{http}"
         self.kv = f"127.0.0.1:{kv}"
-        self.doors = ["--sql", self.address, "--http", self.http,
+        # Beside the address; earlier builds have none.
+        self.socket = os.path.join(self.folder, "sql.sock") if has_socket else None
+        places = f"{self.address},{self.socket}" if has_socket else self.address
+        self.doors = ["--sql", places, "--http", self.http,
                       "--kv", self.kv, "--fabric", f"127.0.0.1:{fabric}",
                       "--set", "fabric_mysql_listen="]
         self.router = None
@@ -141,10 +144,11 @@ class Farm:
     def __exit__(self, *exception):
         self.close()
 
-    def start(self, io=None):
-        """Starts the router, and servers that do not run yet; returns when it is ready."""
+    def start(self, io=None, flags=()):
+        """Starts the router, and servers that do not run yet; returns when it is ready. `flags` are for this
+        start alone."""
         command = [self.heddle, "up", "--data", self.data, "--replicas", str(self.replicas)]
-        command += self.doors + self.flags + (["--io", io] if io else [])
+        command += self.doors + self.flags + list(flags) + (["--io", io] if io else [])
         log = open(os.path.join(self.folder, "router.log"), "ab")
         # A session of its own: Ctrl-C reaches this script, which then ends things in order.
         self.router = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log,

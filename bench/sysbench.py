@@ -27,9 +27,14 @@ class Report:
 
 
 def options(address, prepared):
-    host, port = address.rsplit(":", 1)
-    return [
-        f"--mysql-host={host}", f"--mysql-port={port}", "--mysql-user=root", f"--mysql-db={DATABASE}",
+    """`address` is HOST:PORT, or the path of a Unix socket."""
+    if address.startswith("/"):
+        place = ["--mysql-host=localhost", f"--mysql-socket={address}"]
+    else:
+        host, port = address.rsplit(":", 1)
+        place = [f"--mysql-host={host}", f"--mysql-port={port}"]
+    return place + [
+        "--mysql-user=root", f"--mysql-db={DATABASE}",
         f"--tables={TABLES}", f"--table-size={TABLE_ROWS}",
         f"--db-ps-mode={'auto' if prepared else 'disable'}",
         # A deadlock is the server's ordinary answer; anything else ends the run.

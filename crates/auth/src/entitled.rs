@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backend::{Entitlement, UserAtHost};
+use farm::local::LOCAL;
 use farm::{Account, Accounts, AuthPlugin};
 
 /// What an account entitles its clients to, as far as it alone is looked at.
@@ -15,7 +16,15 @@ pub fn entitlement_of(account: &Account, way: AuthPlugin) -> Entitlement {
         limited: account.connections_max != 0,
         expired: account.expired,
         alike: None,
+        is_same_locally: false,
     }
+}
+
+/// Whether a client of this name is taken for `account`, one of `accounts`, by a server whose Unix socket it
+/// comes by.
+pub fn is_same_locally(accounts: &Accounts, user: &str, account: &Account) -> bool {
+    let found = accounts.find(user, LOCAL.ip());
+    found.is_some_and(|found| std::ptr::eq(found, account))
 }
 
 /// The accounts by which a server may take a login of this user and give it no more than `account` may do. `None`:

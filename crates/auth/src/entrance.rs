@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use farm::local::{host_of, is_local};
 use farm::{ClientError, error};
 use proxy_wire::{Origin, Unfit};
 
@@ -134,7 +135,7 @@ impl Entrance {
         count(&self.logins_blocked);
         // Rounded up: the address is free when it comes back after so many seconds.
         let seconds = (wait + Duration::from_millis(999)).as_secs();
-        let host = peer.to_canonical().to_string();
+        let host = host_of(peer);
         let details = vec![host, failures.to_string(), seconds.to_string()];
         Err(Refusal::new(&error::HOST_BLOCKED, details))
     }
@@ -157,6 +158,8 @@ impl Entrance {
     pub fn heard(&self, peer: SocketAddr, origin: Origin) -> SocketAddr {
         count(&self.proxy_headers);
         match origin {
+            // Nobody may speak for those that come by the router's own Unix socket.
+            Origin::Client(client) if is_local(client.ip()) => peer,
             Origin::Own => peer,
             Origin::Client(client) => {
                 tracing::debug!(balancer = %peer, client = %client, "a PROXY header");
@@ -168,7 +171,7 @@ impl Entrance {
     /// Somebody at `peer` has sent a PROXY header that does not count: why it is refused.
     pub fn misheard(&self, peer: SocketAddr, unfit: Unfit) -> Refusal {
         count(&self.proxy_headers_refused);
-        let host = peer.ip().to_canonical();
+        let host = host_of(peer.ip());
         match unfit {
             Unfit::Foreign => {
                 tracing::warn!(
@@ -176,7 +179,7 @@ impl Entrance {
                     "a PROXY header is not accepted from {host}; if a load balancer is there, name it \
                      in proxy_protocol_networks"
                 );
-                Refusal::new(&error::PROXY_HEADER_REFUSED, vec![host.to_string()])
+                Refusal::new(&error::PROXY_HEADER_REFUSED, vec![host])
             }
             Unfit::Malformed(malformed) => {
                 tracing::warn!(peer = %peer, "{malformed}");

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use farm::local::address_of;
+
 /// Addresses that are remembered.
 const HOSTS_MAX: usize = 10_000;
 
@@ -50,7 +52,7 @@ impl Hosts {
     /// A login from this address has failed. Gives how long the address has to wait from now on, if it
     /// does; `failures_max` failures are free, and 0 lets everything pass.
     pub fn failed(&self, peer: IpAddr, now: Instant, failures_max: u32) -> Option<Duration> {
-        let peer = peer.to_canonical();
+        let peer = address_of(peer);
         if peer.is_loopback() || failures_max == 0 {
             return None;
         }

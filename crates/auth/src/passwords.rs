@@ -18,10 +18,12 @@ pub fn fits(way: &AuthPlugin, configured: Option<&BackendCredential>, password: 
         AuthPlugin::Ed25519(public) => auth::ed25519_public(password) == *public,
         // One password is not enough, or is looked at elsewhere.
         AuthPlugin::Factors(_) | AuthPlugin::Parsec { .. } => false,
-        AuthPlugin::Unsupported(_) | AuthPlugin::Clear { .. } => configured.is_some_and(|one| {
-            let same = |known: &[u8]| auth::equal(known, password);
-            one.password.with(same) == Some(true)
-        }),
+        AuthPlugin::Socket { .. } | AuthPlugin::Unsupported(_) | AuthPlugin::Clear { .. } => {
+            configured.is_some_and(|one| {
+                let same = |known: &[u8]| auth::equal(known, password);
+                one.password.with(same) == Some(true)
+            })
+        }
     }
 }
 

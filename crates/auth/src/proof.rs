@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use backend::{Credential, Profile, Secret};
+use farm::local::address_of;
 use farm::{Account, AuthPlugin, ClientError, Engine, TlsFacts, error};
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
@@ -132,7 +133,7 @@ impl Claim<'_> {
             credential,
             collation: self.collation,
             flags: self.flags,
-            client: Some(self.peer),
+            client: Some(address_of(self.peer)),
             entitlement: entitlement_of(account, way),
         }
     }
@@ -140,7 +141,7 @@ impl Claim<'_> {
     /// The client as the servers name it.
     pub fn who(&self) -> String {
         let user = String::from_utf8_lossy(self.user);
-        match self.peer.to_canonical() {
+        match address_of(self.peer) {
             ip if ip.is_loopback() => format!("'{user}'@'localhost'"),
             ip => format!("'{user}'@'{ip}'"),
         }
@@ -186,7 +187,9 @@ pub fn plugin_of(way: &AuthPlugin) -> &str {
         AuthPlugin::Parsec { .. } => auth::PARSEC,
         AuthPlugin::Clear { dialog: true, .. } => auth::DIALOG,
         AuthPlugin::Clear { .. } => auth::CLEAR,
-        AuthPlugin::Unsupported(name) | AuthPlugin::Factors(name) => name,
+        AuthPlugin::Socket { plugin: name, .. }
+        | AuthPlugin::Unsupported(name)
+        | AuthPlugin::Factors(name) => name,
     }
 }
 

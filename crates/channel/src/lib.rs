@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use memory::{Budget, Reservation};
-use reactor::{Closer, Sock};
+use reactor::{Closer, Credentials, Sock};
 pub use rustls::pki_types::ServerName;
 pub use rustls::{ClientConfig, ServerConfig};
 
@@ -161,9 +161,24 @@ impl Channel {
         self.sock.closer()
     }
 
-    /// The other end's address.
+    /// The other end's address; that of a Unix socket is none.
     pub fn peer(&self) -> io::Result<SocketAddr> {
         self.sock.peer()
+    }
+
+    /// The other end is on this machine, as far as addresses say.
+    pub fn is_near(&self) -> bool {
+        self.sock.is_near()
+    }
+
+    /// A Unix socket: nobody is between the two ends, though it may be outside TLS.
+    pub fn is_local(&self) -> bool {
+        self.sock.is_local()
+    }
+
+    /// Who is at the other end of a Unix socket.
+    pub fn peer_credentials(&self) -> io::Result<Credentials> {
+        self.sock.peer_credentials()
     }
 
     /// Takes the server's part in a TLS handshake. `early` is what came behind the request for TLS:

@@ -54,8 +54,11 @@ impl Presented {
         let mut config = builder
             .with_single_cert(chain, key)
             .map_err(|error| CertificateError::Pair(error.to_string()))?;
-        // Few clients of MySQL resume sessions, and a ticket costs every one of them.
-        config.send_tls13_tickets = 0;
+        // Who shows its ticket at the next login is spared the exchange of certificates. The keys of tickets
+        // live as long as what is shown: a changed certificate or authority ends them.
+        config.ticketer =
+            ring::Ticketer::new().map_err(|error| CertificateError::Pair(error.to_string()))?;
+        config.send_tls13_tickets = 1;
         Ok(Presented {
             config: Arc::new(config),
             fingerprint,

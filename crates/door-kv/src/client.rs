@@ -1,7 +1,7 @@
 //! One client's connection: bytes in, requests to the exchange, replies out in their order.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kv::{Kv, Outcome};
 use memcache_wire::{DENIED, Login, login, reply};
 use memory::{Purpose, Reservation};
 use proxy_wire::Found;
-use reactor::Sock;
+use reactor::{Sock, Stream};
 use session::{Admitted, ClientTls, Core, Denied, Places, PlainLogin, Standing, Stay};
 
 use crate::House;
@@ -65,7 +65,7 @@ struct Client {
 pub(crate) async fn serve(
     core: Rc<Core>,
     house: Arc<House>,
-    stream: TcpStream,
+    stream: Stream,
     mut peer: SocketAddr,
     mut places: Places,
 ) {
@@ -163,7 +163,7 @@ impl Client {
         }
         if self.inbox.first() == Some(&TLS_HANDSHAKE) && terms != ClientTls::Off {
             within(limit, self.secure(house)).await?;
-        } else if terms == ClientTls::Required {
+        } else if terms == ClientTls::Required && !self.channel.is_local() {
             self.say("CLIENT_ERROR this server speaks TLS only").await?;
             return Err(End::Quit);
         }

@@ -24,13 +24,15 @@ mod stats;
 mod storing;
 mod turns;
 
-use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use farm::error;
-use reactor::{Acceptor, Dealer};
+use farm::local::LOCAL;
+use reactor::{Acceptor, Address, Dealer, Listener, Stream};
 use session::{Message, Own, Refusal, Shared, Visit};
 
 pub use crate::counts::Counts;
@@ -54,7 +56,7 @@ pub struct Settings {
 /// All that the door needs to know.
 pub struct Options {
     /// Where clients come; made by [`reactor::listen`] or taken over from elsewhere.
-    pub listener: TcpListener,
+    pub listeners: Vec<Listener>,
     /// The cores.
     pub dealer: Dealer<Message>,
     pub shared: Arc<Shared>,
@@ -94,8 +96,8 @@ pub fn start(options: Options) -> io::Result<Door> {
     });
     let (of_acceptor, of_door) = (house.clone(), options.dealer.clone());
     let dealer = options.dealer;
-    let acceptor = Acceptor::start(options.listener, move |stream, peer| {
-        take(&of_acceptor, &dealer, stream, peer);
+    let acceptor = Acceptor::start(options.listeners, move |stream, peer| {
+        take(&of_acceptor, &dealer, stream, peer.unwrap_or(LOCAL));
     })?;
     Ok(Door {
         acceptor,
@@ -105,7 +107,7 @@ pub fn start(options: Options) -> io::Result<Door> {
 }
 
 /// On the acceptor's thread: one client more, or one too many.
-fn take(house: &Arc<House>, dealer: &Dealer<Message>, stream: TcpStream, peer: SocketAddr) {
+fn take(house: &Arc<House>, dealer: &Dealer<Message>, stream: Stream, peer: SocketAddr) {
     // Whose client it is, a load balancer has still to say.
     let is_balancer = house.shared.transport.is_balancer(peer.ip());
     let known = (!is_balancer).then_some(peer.ip());
@@ -124,24 +126,23 @@ fn take(house: &Arc<House>, dealer: &Dealer<Message>, stream: TcpStream, peer: S
 
 /// memcached's own words where it has any. They fit any fresh socket's buffer, so the acceptor does not
 /// wait.
-fn turn_away(mut stream: TcpStream, refusal: &Refusal) {
+fn turn_away(stream: Stream, refusal: &Refusal) {
     let words = match *refusal.error {
         error::TOO_MANY_CONNECTIONS => "Too many open connections".to_owned(),
         _ => refusal.text(),
     };
-    let _ = stream.set_nonblocking(true);
-    let _ = stream.write_all(format!("ERROR {words}\r\n").as_bytes());
+    stream.turn_away(format!("ERROR {words}\r\n").as_bytes());
 }
 
 impl Door {
-    /// The address that clients connect to.
-    pub fn address(&self) -> SocketAddr {
-        self.acceptor.address()
+    /// Where clients connect.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.acceptor.addresses()
     }
 
-    /// The listening socket once more, to be given to another process.
-    pub fn listener(&self) -> io::Result<TcpListener> {
-        self.acceptor.listener()
+    /// The listening sockets once more, to be given to another process.
+    pub fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        self.acceptor.sockets()
     }
 
     /// Takes no more clients, and serves those that are there as before, but acknowledges nothing before its

@@ -7,17 +7,19 @@
 //!
 //! Must not know: how the farm is kept, what other doors there are, what statements mean.
 
-use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use farm::local::LOCAL;
 use farm::{Kill, Killed, Published};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
-use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
+use reactor::{Acceptor, Address, Dealer, Inbox, Io, Listener, Reactor, Stream};
 use routing::rules::Rulebook;
 use rowcache::ReadState;
 use session::{
@@ -26,8 +28,6 @@ use session::{
     Verifiers,
 };
 use statistics::{Measured, SlowQueue};
-
-pub use reactor::listen;
 
 /// For how long a list of sessions may be waited for.
 const LIST_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -38,8 +38,8 @@ const CORES_PER_VERIFIER: usize = 2;
 
 /// All that the door needs to know.
 pub struct Options {
-    /// Where clients come; made here by [`listen`] or taken over from elsewhere.
-    pub listener: TcpListener,
+    /// Where clients come; made by [`reactor::listen`] or taken over from elsewhere.
+    pub listeners: Vec<Listener>,
     /// Cores of the data plane.
     pub threads: usize,
     pub io: Io,
@@ -112,7 +112,8 @@ pub fn start(options: Options) -> io::Result<Door> {
     })?;
     let _ = dealer.set(reactor.dealer());
     let (deal, of_acceptor) = (reactor.dealer(), shared.clone());
-    let acceptor = Acceptor::start(options.listener, move |stream, peer| {
+    let acceptor = Acceptor::start(options.listeners, move |stream, peer| {
+        let peer = peer.unwrap_or(LOCAL);
         // Whose client it is, a load balancer has still to say.
         let known = (!of_acceptor.transport.is_balancer(peer.ip())).then_some(peer.ip());
         match of_acceptor.let_in(known, true) {
@@ -136,18 +137,23 @@ pub fn start(options: Options) -> io::Result<Door> {
 }
 
 impl Door {
-    /// The address that clients connect to.
-    pub fn address(&self) -> SocketAddr {
-        self.acceptor.address()
+    /// Where clients connect.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.acceptor.addresses()
     }
 
-    /// The listening socket once more, to be given to another process.
-    pub fn listener(&self) -> io::Result<TcpListener> {
-        self.acceptor.listener()
+    /// Where they connect by TCP, if they do.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        self.acceptor.tcp()
+    }
+
+    /// The listening sockets once more, to be given to another process.
+    pub fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        self.acceptor.sockets()
     }
 
     /// Takes no more clients, and serves those that are there as before. Others may take them from
-    /// [`Door::listener`]; otherwise they wait in the kernel.
+    /// [`Door::sockets`]; otherwise they wait in the kernel.
     pub fn rest(&self) {
         self.acceptor.rest();
     }
@@ -188,7 +194,7 @@ impl Door {
     /// Takes no more clients, ends idle ones (of other doors, too, which have to be closed before), lets statements and transactions finish for at most
     /// `limit`, then ends what is left. Blocks.
     pub fn drain(self, limit: Duration) {
-        // Dropped, it closes the listening socket too.
+        // Dropped, it closes the listening sockets too.
         drop(self.acceptor);
         let tell_all = || {
             for core in 0..self.reactor.cores() {
@@ -383,13 +389,12 @@ async fn end_late_statements(core: Rc<Core>) {
 
 /// Says in place of the greeting why this client is not let in. The few bytes fit any fresh socket's
 /// buffer, so the acceptor does not wait.
-fn turn_away(mut stream: TcpStream, refusal: &Refusal) {
+fn turn_away(stream: Stream, refusal: &Refusal) {
     let mut out = Vec::with_capacity(256);
     let text = refusal.text();
     packet::write_with(&mut out, &mut 0, |payload| {
         ErrPacket::new(refusal.error.number, text.as_bytes())
             .encode(payload, Capabilities::empty());
     });
-    let _ = stream.set_nonblocking(true);
-    let _ = stream.write_all(&out);
+    stream.turn_away(&out);
 }

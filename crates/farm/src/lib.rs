@@ -22,7 +22,7 @@ pub mod sharding;
 pub mod snapshot;
 pub mod turnover;
 
-pub use accounts::account;
+pub use accounts::{account, local};
 pub use position::{freshness, token};
 pub use sharding::{relations, shard};
 

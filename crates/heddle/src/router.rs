@@ -28,7 +28,7 @@ use crate::configuration::stamp::Stamp;
 use crate::data_plane::{self, DataPlane, count};
 use crate::diagnosis::ThisRouter;
 use crate::doors::fabric;
-use crate::doors::listeners::Listeners;
+use crate::doors::listeners::{self, Listeners};
 use crate::doors::tls::{self, Files};
 use crate::doors::{self, Doors};
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub struct Router {
     /// What carries out the calls of Fabric's clients.
     fabric: Option<Arc<door_fabric::Door>>,
     /// Those of SQL, of memcached and of Fabric's MySQL clients; taken by `open_doors`.
-    given: Mutex<[Option<TcpListener>; 3]>,
+    given: Mutex<Option<Listeners>>,
     /// The last client id of the process before, which may still have clients.
     last_id: u32,
     /// What is in force.
@@ -93,7 +93,7 @@ impl Router {
         state: &Path,
         tokens: Tokens,
         means: Option<Means>,
-        listeners: Listeners,
+        mut listeners: Listeners,
     ) -> Result<Router, Failure> {
         state_dir::prepare(state)?;
         state_dir::mend(&state.join(ERRANT))?;
@@ -128,11 +128,11 @@ impl Router {
         let control = Control::open(kept, shown, sessions, told).await?;
         store::remember(&settings, state, &published.load().farm_id)?;
         let sql_serves = Arc::new(AtomicBool::new(false));
-        let mut http = http_settings(&settings, tokens, listeners.http);
+        let mut http = http_settings(&settings, tokens, listeners.http.take());
         (http.certificate, http.tls) = tls::over_http(&settings, &transport);
         http.memory = Arc::clone(configuration.live.memory());
         let fabric = fabric::door(&settings, &published, &control, &data_plane)?;
-        http.guest = fabric::guest(&settings, fabric.as_ref(), listeners.fabric)?;
+        http.guest = fabric::guest(&settings, fabric.as_ref(), listeners.fabric.take())?;
         let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
         let (metrics, rows) = data_plane::shown(&data_plane);
         let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
@@ -148,8 +148,8 @@ impl Router {
             tls: files,
             store,
             fabric,
-            given: Mutex::new([listeners.sql, listeners.kv, listeners.fabric_mysql]),
             last_id: listeners.last_id,
+            given: Mutex::new(Some(listeners)),
             configuration,
             rules_source,
             hangup,
@@ -212,6 +212,7 @@ impl Router {
         let minutes = async {
             tokio::select! {
                 () = data_plane::keep_minutes(&self.data_plane) => {}
+                () = data_plane::spare_memory::give_back() => {}
                 () = until_stopped(stopped.clone()) => {}
             }
         };
@@ -222,8 +223,9 @@ impl Router {
             }
         };
         let sinks = deliver(Arc::clone(self.control.sinks()), stopped.clone());
-        let (result, (), (), (), (), (), (), (), ()) =
-            tokio::join!(life, control, http, follow, reread, told, minutes, recorded, sinks);
+        let (result, (), (), (), (), (), (), (), ()) = tokio::join!(
+            life, control, http, follow, reread, told, minutes, recorded, sinks
+        );
         if let Some(flight) = self.data_plane.flight() {
             flight.end();
         }
@@ -238,24 +240,20 @@ impl Router {
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
         let rules = Arc::clone(&self.configuration.rules);
-        let listen = self.settings.sql_listen;
+        let listen = &self.settings.sql_listen;
         let failed = |error| {
             Failure::new(format!(
                 "cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"
             ))
         };
-        let given = self.given.lock().ok();
-        let [sql, kv, fabric] =
-            given.map_or_else(Default::default, |mut it| std::mem::take(&mut *it));
-        let listener = match sql {
-            Some(listener) => listener,
-            None => door_sql::listen(listen).map_err(failed)?,
-        };
+        let given = self.given.lock().ok().and_then(|mut given| given.take());
+        let given = given.unwrap_or_default();
+        let listeners = listeners::open(given.sql, listen, &self.settings).map_err(failed)?;
         let live = Arc::clone(&self.configuration.live);
         let settings = &self.settings;
         let mut options = data_plane::options(
             settings,
-            listener,
+            listeners,
             published,
             transport,
             rules,
@@ -269,8 +267,8 @@ impl Router {
         if let Some(flight) = self.data_plane.flight() {
             flight.begin_cores(&door.dealer());
         }
-        let mut doors = Doors::open(settings, door, kv)?;
-        match fabric::mysql(settings, self.fabric.as_ref(), fabric) {
+        let mut doors = Doors::open(settings, door, given.kv)?;
+        match fabric::mysql(settings, self.fabric.as_ref(), given.fabric_mysql) {
             Ok(fabric) => doors.fabric = fabric,
             Err(failure) => {
                 doors.drain(Duration::ZERO);

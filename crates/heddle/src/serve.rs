@@ -71,7 +71,7 @@ async fn router(
     listeners.take_all(&settings, sockets)?;
     addresses_are_free(&settings, &listeners)?;
     let tokens = Tokens::of(&state)?;
-    let are_expected = listeners.sql.is_some();
+    let are_expected = !listeners.sql.is_empty();
     if let Some(before) = &mut before {
         say(format!("taking over from process {}", before.process));
         before.take_store().await?;

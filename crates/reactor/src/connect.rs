@@ -1,13 +1,15 @@
-//! Connecting to a host by name or address.
+//! Connecting to a host by name or address, and to a Unix socket by its path.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::rc::Rc;
 
 use futures_channel::oneshot;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::descriptor::Descriptor;
+use crate::stream::Stream;
 
 /// A connection to the first address of the host that takes one.
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<Rc<Descriptor>> {
@@ -29,7 +31,15 @@ async fn connect_to(address: SocketAddr) -> io::Result<Rc<Descriptor>> {
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
         Err(error) => return Err(error),
     }
-    Descriptor::connected(socket.into()).await
+    Descriptor::connected(Stream::new(socket, false)).await
+}
+
+/// A connection to whoever listens there. The kernel makes it at once or, when too many wait there
+/// already, refuses it (`WouldBlock`).
+pub(crate) fn connect_local(path: &Path) -> io::Result<Rc<Descriptor>> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Descriptor::new(Stream::new(socket, true))
 }
 
 /// The host's addresses. A name is looked up on a thread of its own, since the system's resolver

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
@@ -14,10 +14,12 @@ use std::task::{Context, Poll};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use socket2::Socket;
 
 use crate::epoll::{Direction, Epoll, SourceId};
 use crate::ring::{OpId, Ring};
 use crate::runtime::{self, Driver, Runtime};
+use crate::stream::Stream;
 use crate::tasks::Waiter;
 
 /// Sends of up to this many bytes are copied and not waited for: a piece of a reply, and what sealing
@@ -26,7 +28,9 @@ const SOON_BYTES_MAX: usize = 16_384 + 1_024;
 
 /// A descriptor, closed when nobody needs it any more.
 pub(crate) struct Descriptor {
-    stream: TcpStream,
+    socket: Socket,
+    /// It is a Unix socket.
+    pub(crate) is_local: bool,
     runtime: Rc<Runtime>,
     /// Its registration with epoll; `None` on io_uring.
     source: Option<SourceId>,
@@ -46,13 +50,13 @@ enum Interface<'a> {
 
 impl AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
+        self.socket.as_raw_fd()
     }
 }
 
 impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -69,13 +73,13 @@ impl Drop for Descriptor {
 
 impl Descriptor {
     /// Takes a connected socket over for this core.
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Rc<Descriptor>> {
+    pub(crate) fn new(stream: Stream) -> io::Result<Rc<Descriptor>> {
         Descriptor::with(stream, true)
     }
 
     /// Takes over a non-blocking socket whose connection is under way, and waits until it is made or
     /// has failed.
-    pub(crate) async fn connected(stream: TcpStream) -> io::Result<Rc<Descriptor>> {
+    pub(crate) async fn connected(stream: Stream) -> io::Result<Rc<Descriptor>> {
         let descriptor = Descriptor::with(stream, false)?;
         match descriptor.interface() {
             Interface::Ring(ring) => {
@@ -84,22 +88,24 @@ impl Descriptor {
             }
             Interface::Epoll(_, source) => descriptor.ready(source, Direction::Send).await,
         }
-        match descriptor.stream.take_error()? {
+        match descriptor.socket.take_error()? {
             Some(error) => return Err(error),
-            None => descriptor.stream.peer_addr()?,
+            None => descriptor.socket.peer_addr()?,
         };
         descriptor.settle()?;
         Ok(descriptor)
     }
 
-    fn with(stream: TcpStream, connected: bool) -> io::Result<Rc<Descriptor>> {
+    fn with(stream: Stream, connected: bool) -> io::Result<Rc<Descriptor>> {
         let runtime = runtime::current().ok_or_else(|| io::Error::other("not on a core"))?;
+        let Stream { socket, is_local } = stream;
         let source = match &runtime.driver {
             Driver::Ring(_) => None,
-            Driver::Epoll(epoll) => Some(epoll.borrow_mut().register(stream.as_fd(), connected)?),
+            Driver::Epoll(epoll) => Some(epoll.borrow_mut().register(socket.as_fd(), connected)?),
         };
         let descriptor = Descriptor {
-            stream,
+            socket,
+            is_local,
             runtime,
             source,
             sending: Cell::new(None),
@@ -116,7 +122,7 @@ impl Descriptor {
     /// instead of waiting. Calls of our own say themselves that they must not wait.
     fn settle(&self) -> io::Result<()> {
         match self.source {
-            None => self.stream.set_nonblocking(false),
+            None => self.socket.set_nonblocking(false),
             Some(_) => Ok(()),
         }
     }
@@ -129,8 +135,8 @@ impl Descriptor {
         }
     }
 
-    pub(crate) fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Receives at least one byte into the buffer's room, or none at the end of the stream.
@@ -272,7 +278,7 @@ impl Descriptor {
     /// A send that nobody waited for has failed: who receives here must not wait for an answer.
     pub(crate) fn break_send(&self, number: i32) {
         self.send_error.set(Some(number));
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     /// Sees to it that what was sent before has gone out as far as there is room for it. True when

@@ -23,27 +23,37 @@
 //!
 //! Must not know: MySQL, pools, sessions, the farm.
 
+mod acceptor;
 mod clock;
 mod connect;
 mod cores;
+mod credentials;
 mod descriptor;
 mod epoll;
 mod inherited;
-mod listen;
+mod listener;
 mod mapped;
+mod pooled;
 mod remote;
 mod ring;
 mod runtime;
 mod sock;
+mod spare;
+mod stream;
 mod tasks;
 mod time;
 mod timers;
 
+pub use crate::acceptor::Acceptor;
 pub use crate::clock::{since_origin_us, turn_us};
 pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
+pub use crate::credentials::{Credentials, user_name};
 pub use crate::inherited::inherited;
-pub use crate::listen::{Acceptor, listen};
+pub use crate::listener::{Address, Listener, SOCKET_PATH_BYTES_MAX, listen};
 pub use crate::mapped::mapped;
+pub use crate::pooled::{Pooled, pooled};
 pub use crate::sock::{Closer, Sock};
+pub use crate::spare::{give_spare_back, spare_bytes};
+pub use crate::stream::Stream;
 pub use crate::tasks::{Task, contain, panics, spawn};
 pub use crate::time::{sleep, timeout};

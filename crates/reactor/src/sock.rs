@@ -2,18 +2,20 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::ops::Range;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::rc::Rc;
 
+use crate::connect;
+use crate::credentials::{self, Credentials};
+use crate::descriptor::Descriptor;
+use crate::stream::{Stream, prepare};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags};
-use socket2::SockRef;
 
-use crate::connect;
-use crate::descriptor::Descriptor;
-
-/// A TCP connection of this core.
+/// A connection of this core, by TCP or by a Unix socket.
 pub struct Sock {
     descriptor: Rc<Descriptor>,
 }
@@ -34,13 +36,13 @@ impl Closer {
     /// Shuts both directions. Bytes already given to the kernel are still sent.
     pub fn close(&self) {
         let _ = self.descriptor.flush();
-        let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Both);
+        let _ = self.descriptor.socket().shutdown(Shutdown::Both);
     }
 
     /// Shuts the receiving direction only: the peer's task sees end of stream at its next receive
     /// and can still send a last word.
     pub fn close_receive(&self) {
-        let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Read);
+        let _ = self.descriptor.socket().shutdown(Shutdown::Read);
     }
 }
 
@@ -55,12 +57,10 @@ impl Closer {
 }
 
 impl Sock {
-    /// Takes over an accepted socket. Small writes go out at once (TCP_NODELAY) and a vanished peer
-    /// is found by keepalive.
-    pub fn adopt(stream: TcpStream) -> io::Result<Sock> {
-        let sock = SockRef::from(&stream);
-        sock.set_tcp_nodelay(true)?;
-        sock.set_keepalive(true)?;
+    /// Takes over an accepted socket.
+    pub fn adopt(stream: impl Into<Stream>) -> io::Result<Sock> {
+        let stream = stream.into();
+        prepare(&stream.socket, stream.is_local)?;
         Ok(Sock {
             descriptor: Descriptor::new(stream)?,
         })
@@ -69,9 +69,13 @@ impl Sock {
     /// Connects to `host:port`; names are resolved on a thread of their own.
     pub async fn connect(host: &str, port: u16) -> io::Result<Sock> {
         let descriptor = connect::connect(host, port).await?;
-        let sock = SockRef::from(descriptor.stream());
-        sock.set_tcp_nodelay(true)?;
-        sock.set_keepalive(true)?;
+        prepare(descriptor.socket(), false)?;
+        Ok(Sock { descriptor })
+    }
+
+    /// Connects to the Unix socket at this path, without waiting.
+    pub fn connect_local(path: &Path) -> io::Result<Sock> {
+        let descriptor = connect::connect_local(path)?;
         Ok(Sock { descriptor })
     }
 
@@ -99,7 +103,7 @@ impl Sock {
     pub fn is_quiet(&self) -> bool {
         let mut byte = [MaybeUninit::<u8>::uninit(); 1];
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        match SockRef::from(self.descriptor.stream()).recv_with_flags(&mut byte, flags) {
+        match self.descriptor.socket().recv_with_flags(&mut byte, flags) {
             Ok(_) => false,
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         }
@@ -126,7 +130,7 @@ impl Sock {
     /// The peer sees end of stream behind what was sent, and can still send.
     pub fn end_sending(&self) {
         self.descriptor.flush();
-        let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Write);
+        let _ = self.descriptor.socket().shutdown(Shutdown::Write);
     }
 
     /// A handle that ends this connection from elsewhere on the core.
@@ -136,8 +140,34 @@ impl Sock {
         }
     }
 
-    /// The other end's address.
+    /// The other end's address; that of a Unix socket is none.
     pub fn peer(&self) -> io::Result<SocketAddr> {
-        self.descriptor.stream().peer_addr()
+        let peer = self.descriptor.socket().peer_addr()?;
+        peer.as_socket()
+            .ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// The other end is on this machine, as far as addresses say: it has the one that this end has.
+    pub fn is_near(&self) -> bool {
+        let here = self.descriptor.socket().local_addr().ok();
+        let here = here.and_then(|here| here.as_socket());
+        let there = self.peer().ok();
+        self.is_local()
+            || here
+                .zip(there)
+                .is_some_and(|(here, there)| here.ip() == there.ip())
+    }
+
+    /// It is a Unix socket: the other end is on this machine, and nobody is between.
+    pub fn is_local(&self) -> bool {
+        self.descriptor.is_local
+    }
+
+    /// Who is at the other end of a Unix socket.
+    pub fn peer_credentials(&self) -> io::Result<Credentials> {
+        match self.descriptor.is_local {
+            true => credentials::of_peer(self.descriptor.as_fd()),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 }

@@ -1,11 +1,15 @@
 //! The seam on both kernel interfaces: echo, timeouts, a close from outside, spread over cores.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use reactor::{Acceptor, Inbox, Io, Reactor, Sock, listen};
+use reactor::{Acceptor, Address, Inbox, Io, Listener, Reactor, Sock, Stream, listen};
 
 async fn echo(sock: Sock) {
     let mut buffer = Vec::with_capacity(4096);
@@ -27,35 +31,58 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Any port of loopback.
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-async fn serve(mut inbox: Inbox<TcpStream>) {
+async fn serve<S: Into<Stream>>(mut inbox: Inbox<S>) {
     while let Some(stream) = inbox.next().await {
         reactor::spawn(echo(Sock::adopt(stream).expect("a fresh socket"))).detach();
     }
 }
 
+/// A listener on any port of loopback.
+fn on_loopback() -> Listener {
+    listen(&LOOPBACK.into(), 0).expect("a free port")
+}
+
+/// A client of either kind, and one more handle of it.
+type Client = (Box<dyn Read>, Box<dyn Write + Send>);
+
+fn by_tcp(address: SocketAddr) -> Client {
+    let stream = TcpStream::connect(address).expect("accepts");
+    let writer = stream.try_clone().expect("a second handle");
+    (Box::new(stream), Box::new(writer))
+}
+
+fn by_socket(path: &Path) -> Client {
+    let stream = UnixStream::connect(path).expect("accepts");
+    let writer = stream.try_clone().expect("a second handle");
+    (Box::new(stream), Box::new(writer))
+}
+
 fn round_trip(io: Io) {
     let reactor = Reactor::start(2, io, |_, inbox| serve(inbox)).expect("cores start");
     let dealer = reactor.dealer();
-    let listener = listen(LOOPBACK).expect("a free port");
-    let mut acceptor = Acceptor::start(listener, move |s, _| {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let socket = listen(&Address::Socket(path.clone()), 0o777).expect("a free path");
+    let mut acceptor = Acceptor::start(vec![on_loopback(), socket], move |s, _| {
         dealer.deal(s);
     })
     .expect("a thread");
-    let mut clients: Vec<TcpStream> = (0..8)
-        .map(|_| TcpStream::connect(acceptor.address()).expect("accepts"))
-        .collect();
-    for (i, client) in clients.iter_mut().enumerate() {
+    let address = acceptor.tcp().expect("it listens on loopback");
+    let clients = (0..8).map(|number| match number % 2 {
+        0 => by_tcp(address),
+        _ => by_socket(&path),
+    });
+    let clients: Vec<Client> = clients.collect();
+    for (i, (mut client, mut writer)) in clients.into_iter().enumerate() {
         // More than the socket buffers hold at once, so that sends are partial.
         let message = vec![i as u8; 3_000_000];
         let copy = message.clone();
-        let mut writer = client.try_clone().expect("a second handle");
         let thread = std::thread::spawn(move || writer.write_all(&copy).expect("sends"));
         let mut back = vec![0; message.len()];
         client.read_exact(&mut back).expect("echoes");
         thread.join().expect("the writer ends");
         assert!(back == message);
     }
-    drop(clients);
     acceptor.stop();
     drop(acceptor);
     reactor.join();
@@ -116,7 +143,7 @@ fn a_closer_ends_a_pending_receive_and_a_timeout_drops_one() {
 fn a_port_in_use_is_named_with_its_cure() {
     let first = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = first.local_addr().expect("bound");
-    let error = listen(address).expect_err("the port is taken");
+    let error = listen(&address.into(), 0).expect_err("the port is taken");
     let text = error.to_string();
     assert!(
         text.contains(&address.to_string()) && text.contains("another process"),
@@ -126,22 +153,23 @@ fn a_port_in_use_is_named_with_its_cure() {
 
 #[test]
 fn two_acceptors_of_one_socket_take_turns_and_lose_nobody() {
-    let listener = listen(LOOPBACK).expect("a free port");
+    let listener = on_loopback();
     let (told, taken) = std::sync::mpsc::channel();
     let start = |name: &'static str, listener| {
         let told = told.clone();
-        let take = move |stream: TcpStream, _| drop(told.send((name, stream)));
-        Acceptor::start(listener, take).expect("a thread")
+        let take = move |stream: Stream, _| drop(told.send((name, stream)));
+        Acceptor::start(vec![listener], take).expect("a thread")
     };
     let mut old = start("old", listener);
-    let address = old.address();
+    let address = old.tcp().expect("bound");
     let connect = || TcpStream::connect(address).expect("nobody is refused");
     let by_whom = || taken.recv_timeout(PATIENCE).expect("taken").0;
     let _client = connect();
     assert_eq!(by_whom(), "old");
 
     // Between the two nobody accepts; who comes then is the new one's.
-    let shared = old.listener().expect("a second handle");
+    let shared = old.sockets().expect("a second handle").remove(0);
+    let shared = Listener::take(shared).expect("it listens");
     old.rest();
     let _client = connect();
     let new = start("new", shared);
@@ -163,4 +191,36 @@ fn two_acceptors_of_one_socket_take_turns_and_lose_nobody() {
     }
     drop(old);
     assert!(TcpStream::connect(address).is_err(), "closed");
+}
+
+#[test]
+fn the_socket_file_of_a_dead_process_is_replaced_and_that_of_a_live_one_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let address = Address::Socket(path.clone());
+    // What a process leaves that ends without a word.
+    drop(UnixListener::bind(&path).expect("bound"));
+    assert!(path.exists());
+    let first = listen(&address, 0o640).expect("nobody listens there");
+    let mode = fs::metadata(&path).expect("it is there").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o640);
+    let refused = listen(&address, 0o777).expect_err("somebody listens there");
+    assert!(refused.to_string().contains("another process"), "{refused}");
+    // One that has the same socket keeps the file.
+    let shared = first.socket().expect("a second handle");
+    drop(first);
+    assert!(path.exists());
+    drop(Listener::take(shared).expect("it listens"));
+    assert!(!path.exists());
+    // What is no socket is not touched.
+    fs::write(&path, "precious").expect("written");
+    let refused = listen(&address, 0o777).expect_err("it is a file");
+    assert!(refused.to_string().contains("no socket"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).expect("kept"), "precious");
+    let nowhere = Address::Socket(directory.path().join("no/socket"));
+    let refused = listen(&nowhere, 0o777).expect_err("no directory");
+    assert!(
+        refused.to_string().contains("make the directory"),
+        "{refused}"
+    );
 }

@@ -16,6 +16,8 @@ pub(crate) mod seen;
 pub(crate) mod terms;
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side, Trust};
 use farm::ServerKey;
@@ -109,16 +111,72 @@ async fn open_with(
 ) -> Result<Connection, ConnectionError> {
     let mut exchange = Exchange::connect(target).await?;
     introduction::send(&mut exchange.sock, terms, profile).await?;
-    let payload = exchange.read().await?;
-    refuse_error(&payload, Capabilities::empty())?;
+    let payload = exchange.greeting().await?;
+    introduce_oneself(exchange, &payload, terms, mode, target, profile, database).await
+}
+
+/// A Unix socket of a server, and how it is known to be the server's.
+pub(crate) struct Door<'a> {
+    pub path: &'a Path,
+    /// By the process that listens there, by what it says of itself, and by the connection's id.
+    pub is_right: &'a dyn Fn(i32, &Seen, u32) -> bool,
+}
+
+/// Logs in by the server's Unix socket. Who is not the server there is told nothing.
+pub(crate) async fn open_by_socket(
+    terms: &Terms,
+    door: &Door<'_>,
+    target: &Target,
+    profile: &Profile,
+    database: Option<&[u8]>,
+) -> Result<Connection, ConnectionError> {
+    let broken = |source| ConnectionError::Broken {
+        operation: "connecting",
+        source,
+    };
+    let sock = Sock::connect_local(door.path).map_err(broken)?;
+    let listens = sock.peer_credentials().map_err(broken)?;
+    let mut exchange = Exchange::over(sock);
+    let payload = exchange.greeting().await?;
     let greeting = Greeting::decode(&payload).map_err(protocol)?;
+    if !(door.is_right)(
+        listens.process,
+        &Seen::of(&greeting),
+        greeting.connection_id,
+    ) {
+        return Err(broken(io::Error::other("another server has the socket")));
+    }
+    let mode = ServerTls::Disabled;
+    introduce_oneself(exchange, &payload, terms, mode, target, profile, database).await
+}
+
+/// Where a connection's server is; behind a Unix socket it is on this machine.
+fn server_at(sock: &Channel) -> Option<SocketAddr> {
+    match sock.is_local() {
+        true => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        false => sock.peer().ok(),
+    }
+}
+
+/// Everything from the server's greeting on.
+async fn introduce_oneself(
+    mut exchange: Exchange,
+    payload: &[u8],
+    terms: &Terms,
+    mode: ServerTls,
+    target: &Target,
+    profile: &Profile,
+    database: Option<&[u8]>,
+) -> Result<Connection, ConnectionError> {
+    let greeting = Greeting::decode(payload).map_err(protocol)?;
     fits(&greeting, profile)?;
     // MariaDB does not have the first bit: to leave it unset, too, is to have the extended bits.
     let first = Capabilities::LONG_PASSWORD;
     let mut capabilities = (WANTED | profile.flags | first) & greeting.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, database.is_some());
-    capabilities |= terms.layers(mode, exchange.sock.peer().ok(), greeting.capabilities)?;
-    let server = exchange.sock.peer().ok().map(|address| address.ip());
+    let server = server_at(&exchange.sock);
+    capabilities |= terms.layers(mode, server, greeting.capabilities)?;
+    let server = server.map(|address| address.ip());
     let key = key_to_meet(&terms.trust, server, target.key, capabilities)?;
     if capabilities.contains(Capabilities::SSL) {
         exchange
@@ -209,8 +267,7 @@ fn attributes() -> Vec<u8> {
 /// Reads a server's greeting and goes away again.
 pub(crate) async fn look(target: &Target) -> Result<Seen, ConnectionError> {
     let mut exchange = Exchange::connect(target).await?;
-    let payload = exchange.read().await?;
-    refuse_error(&payload, Capabilities::empty())?;
+    let payload = exchange.greeting().await?;
     Greeting::decode(&payload)
         .map(|greeting| Seen::of(&greeting))
         .map_err(protocol)
@@ -354,14 +411,25 @@ impl Exchange {
         let sock = Sock::connect(&target.host, target.port)
             .await
             .map_err(|source| ConnectionError::Broken { operation, source })?;
-        Ok(Exchange {
+        Ok(Exchange::over(sock))
+    }
+
+    fn over(sock: Sock) -> Exchange {
+        Exchange {
             sock: Channel::new(sock),
             buffer: Vec::with_capacity(1024),
             sequence: 0,
             salt: Vec::new(),
             unmet: None,
             trusted: false,
-        })
+        }
+    }
+
+    /// What the server says first, which may be that it takes nobody.
+    async fn greeting(&mut self) -> Result<Vec<u8>, ConnectionError> {
+        let payload = self.read().await?;
+        refuse_error(&payload, Capabilities::empty())?;
+        Ok(payload)
     }
 
     /// Asks for TLS and goes on in it.

@@ -96,6 +96,9 @@ pub struct Entitlement {
     /// Where the servers know several accounts by which such a login could be taken, and not all may
     /// do the same: those that may do what this one may, it among them, each with its user and host.
     pub alike: Option<Arc<[UserAtHost]>>,
+    /// A server that is reached by its Unix socket finds the same account, as that of a client at
+    /// `localhost`.
+    pub is_same_locally: bool,
 }
 
 /// The name and the host pattern of an account.
@@ -275,6 +278,7 @@ mod tests {
                 limited: false,
                 expired: false,
                 alike: None,
+                is_same_locally: false,
             },
         }
     }

@@ -18,6 +18,8 @@ pub struct Terms {
     pub compress: Option<Algorithm>,
     /// Connections for a client say by the PROXY protocol where it is.
     pub proxy: Option<Version>,
+    /// Servers on this machine are reached by their Unix sockets, where these are theirs beyond doubt.
+    pub sockets: bool,
 }
 
 impl Terms {
@@ -28,7 +30,15 @@ impl Terms {
             trust: trust.expect("without authorities nothing can be wrong with them"),
             compress: None,
             proxy: None,
+            sockets: false,
         }
+    }
+
+    /// Whether connections may go by Unix sockets: where TLS is demanded, or servers are told where clients
+    /// are, they do not.
+    pub(crate) fn go_by_socket(&self) -> bool {
+        let is_free = matches!(self.trust.mode, ServerTls::Disabled | ServerTls::Preferred);
+        self.sockets && is_free && self.proxy.is_none() && self.compress.is_none()
     }
 
     /// The flags to ask this server for; `mode` may ask for less than the trust's own.

@@ -2,6 +2,7 @@
 //!
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
+mod by_socket;
 mod closing;
 mod cutting;
 pub(crate) mod lease;
@@ -28,6 +29,7 @@ use crate::login::pass::{Pass, Passes, Profile};
 use crate::login::seen::Seen;
 use crate::login::terms::Terms;
 use crate::login::{self, account};
+use crate::pool::by_socket::Sockets;
 use crate::pool::cutting::cut_off;
 use crate::pool::lease::Lease;
 use crate::pool::limits::Limits;
@@ -88,6 +90,7 @@ pub struct Pools {
     pub(crate) servers: RefCell<FxHashMap<ServerId, PerServer>>,
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
     servers_own: RefCell<FxHashMap<ServerId, Rc<ServersOwn>>>,
+    sockets: Sockets,
     /// All open connections, also those that are in use.
     pub(crate) ends: Rc<Ends>,
     /// Called before a session waits: somebody may hold a connection of this server without need.
@@ -126,6 +129,7 @@ impl Pools {
             servers: RefCell::default(),
             seen: RefCell::default(),
             servers_own: RefCell::default(),
+            sockets: Sockets::default(),
             ends: Rc::default(),
             when_dry: OnceCell::new(),
         })
@@ -356,9 +360,7 @@ impl Pools {
         // Of before the login: what changes meanwhile counts as later.
         let edition = pass.edition();
         let opening = async {
-            let mut connection =
-                login::open(&self.terms, target, pass.profile(), wanted.database()).await?;
-            account::check(&mut connection, &pass).await?;
+            let mut connection = self.log_in(target, key, &pass, wanted.database()).await?;
             self.note_seen(target.server, &connection.seen);
             connection.servers_own = self.servers_own(target.server);
             if expired {

@@ -12,6 +12,9 @@ const SHA256: &str = "sha256_password";
 const ED25519: &str = "ed25519";
 const PARSEC: &str = "parsec";
 
+/// Those that ask the operating system who is at the other end of a Unix socket.
+const SOCKETS: [&str; 2] = ["unix_socket", "auth_socket"];
+
 /// Plugins to which the client sends the password itself, and whether by MariaDB's `dialog`; MariaDB's own
 /// can be told to do without.
 const CLEAR: [(&str, bool); 5] = [
@@ -91,6 +94,10 @@ fn plugin(name: &str, hash: &[u8]) -> AuthPlugin {
         SHA256 => AuthPlugin::Sha256(Arc::from(hash)),
         ED25519 => ed25519_public_parse(hash).map_or(NO_PASSWORD_FITS, AuthPlugin::Ed25519),
         PARSEC => parsec(hash),
+        socket if SOCKETS.contains(&socket) => AuthPlugin::Socket {
+            plugin: socket.into(),
+            os_user: String::from_utf8_lossy(hash).into(),
+        },
         other => match CLEAR.iter().find(|(name, _)| *name == other) {
             Some((name, dialog)) => AuthPlugin::Clear {
                 plugin: (*name).into(),
@@ -214,7 +221,10 @@ mod tests {
         // What mariadb-install-db makes for root: no password fits, or the Unix socket.
         let root = r#"{"access":32768,"plugin":"mysql_native_password",
             "authentication_string":"invalid","auth_or":[{},{"plugin":"unix_socket"}]}"#;
-        let socket = AuthPlugin::Unsupported("unix_socket".into());
+        let socket = AuthPlugin::Socket {
+            plugin: "unix_socket".into(),
+            os_user: "".into(),
+        };
         assert_eq!(ways_of(root), [NO_PASSWORD_FITS, socket.clone()]);
         let both = format!(
             r#"{{"plugin":"unix_socket","auth_or":[{{}},{{"plugin":"mysql_native_password",

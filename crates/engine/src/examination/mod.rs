@@ -177,7 +177,9 @@ fn plugin(way: &AuthPlugin) -> &str {
         AuthPlugin::Ed25519(_) => "ed25519",
         AuthPlugin::Parsec { .. } => "parsec",
         AuthPlugin::Clear { plugin, .. } => plugin,
-        AuthPlugin::Factors(names) | AuthPlugin::Unsupported(names) => names,
+        AuthPlugin::Factors(names)
+        | AuthPlugin::Socket { plugin: names, .. }
+        | AuthPlugin::Unsupported(names) => names,
     }
 }
 
@@ -188,6 +190,7 @@ fn needs_credential(way: &AuthPlugin) -> bool {
         AuthPlugin::Ed25519(_)
             | AuthPlugin::Parsec { .. }
             | AuthPlugin::Factors(_)
+            | AuthPlugin::Socket { .. }
             | AuthPlugin::Unsupported(_)
     )
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::accounts::local::is_local;
 use crate::accounts::tls::TlsDemand;
 
 /// How an account proves who it is.
@@ -35,6 +36,12 @@ pub enum AuthPlugin {
     },
     /// Several proofs at one login; the plugins behind the first one's.
     Factors(Arc<str>),
+    /// `unix_socket` or `auth_socket`: whom the operating system knows as this user.
+    Socket {
+        plugin: Arc<str>,
+        /// The user of the operating system; empty for the one of the account's own name.
+        os_user: Arc<str>,
+    },
     /// A plugin that Heddle cannot speak for a client; its name goes into the refusal.
     Unsupported(Arc<str>),
 }
@@ -234,6 +241,9 @@ pub fn host_matches(pattern: &str, client: IpAddr) -> bool {
     if pattern.is_empty() || pattern == "%" {
         return true;
     }
+    if is_local(client) {
+        return !pattern.contains('/') && like(pattern.as_bytes(), b"localhost");
+    }
     if pattern.eq_ignore_ascii_case("localhost") {
         return client.is_loopback();
     }
@@ -382,6 +392,10 @@ mod tests {
     fn host_patterns() {
         let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
         assert!(host_matches("localhost", ip("::1")));
+        let by_socket = crate::local::LOCAL.ip();
+        let fits = |pattern| host_matches(pattern, by_socket);
+        assert!(fits("localhost") && fits("LocalHost") && fits("local%") && fits("%") && fits(""));
+        assert!(!fits("127.0.0.1") && !fits("127.%") && !fits("0.0.0.0") && !fits("0.0.0.0/0"));
         assert!(host_matches("127.0.0.1", ip("::ffff:127.0.0.1")));
         assert!(host_matches("10.1.0.0/255.255.0.0", ip("10.1.2.3")));
         assert!(!host_matches("10.1.0.0/255.255.0.0", ip("10.2.2.3")));

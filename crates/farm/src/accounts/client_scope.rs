@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::accounts::local::address_of;
+
 /// Which connections are one client's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClientScope {
@@ -27,7 +29,7 @@ impl ClientScope {
 
     /// The number of the client that has this connection.
     pub fn number(self, user: &[u8], address: IpAddr, process: Option<&[u8]>) -> u64 {
-        let address = address.to_canonical().to_string();
+        let address = address_of(address).to_string();
         let (address, empty) = (address.as_bytes(), &b""[..]);
         let parts = match self {
             ClientScope::Address => [user, address, empty],

@@ -10,5 +10,6 @@
 pub mod access;
 pub mod account;
 pub mod client_scope;
+pub mod local;
 pub mod permits;
 pub mod tls;

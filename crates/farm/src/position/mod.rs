@@ -52,8 +52,13 @@ pub fn parse_domain(text: &[u8]) -> Option<(u32, Last)> {
 /// The same with commas between.
 fn parse_domains(text: &[u8]) -> Option<BTreeMap<u32, Last>> {
     let parts = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    let named = parts.filter(|part| !part.is_empty());
-    named.map(parse_domain).collect()
+    let mut domains = BTreeMap::new();
+    // One by one: to collect them would gather and sort them first, and nearly always there is one.
+    for part in parts.filter(|part| !part.is_empty()) {
+        let (domain, last) = parse_domain(part)?;
+        domains.insert(domain, last);
+    }
+    Some(domains)
 }
 
 /// A number in decimal digits.

@@ -22,6 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::apply::Apply;
 use crate::cli::ask::{Question, RouterFlags};
+use crate::settings::Listens;
 use crate::{diagnosis, settings, top};
 
 /// What the program is asked to do.
@@ -54,12 +55,12 @@ pub struct Up {
     /// the replica after 1000 ms (--set last_replica_wait_ms=N)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=8))]
     pub replicas: u32,
-    /// Where MySQL clients connect
+    /// Where MySQL clients connect: HOST:PORT, the path of a Unix socket, or both with a comma between
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6306")]
-    pub sql: SocketAddr,
+    pub sql: Listens,
     /// Where memcached clients connect
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6211")]
-    pub kv: SocketAddr,
+    pub kv: Listens,
     /// Where the console, metrics and commands are
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
     pub http: SocketAddr,

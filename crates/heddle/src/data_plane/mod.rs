@@ -5,9 +5,9 @@ mod digests;
 mod in_force;
 mod metrics;
 pub mod slow_log;
+pub mod spare_memory;
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,6 +20,7 @@ use control::{Commander, SessionInfo, Sessions, Suspicion, WantedIds};
 use door_http::{Kind, Metrics, Rows, Told, Wanted};
 use door_sql::Killer;
 use farm::dist_txn::{Branch, GlobalId, Place, Verdict};
+use farm::local::{LOCAL, is_local};
 use farm::{Access, Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use reactor::Dealer;
 use routing::rules::Rulebook;
@@ -46,7 +47,7 @@ const CORES_ANSWER: std::time::Duration = std::time::Duration::from_millis(200);
 /// The SQL door's options, but for what the settings do not say. There is no scratch server and no slow log yet.
 pub fn options(
     settings: &Settings,
-    listener: std::net::TcpListener,
+    listeners: Vec<reactor::Listener>,
     published: Arc<farm::Published>,
     transport: Arc<Transport>,
     rules: Arc<Rulebook>,
@@ -59,7 +60,7 @@ pub fn options(
         threads => count(threads),
     };
     door_sql::Options {
-        listener,
+        listeners,
         threads,
         io: settings.io.0,
         live,
@@ -222,11 +223,11 @@ impl Peers for Others {
 
 /// Another router's session, as far as lists of processes show it.
 fn view(session: SessionInfo) -> SessionView {
-    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+    // One that came by a Unix socket, as it calls itself.
     SessionView {
         id: session.id,
         user: session.user.into_bytes(),
-        peer: session.client.parse().unwrap_or(unspecified),
+        peer: session.client.parse().unwrap_or(LOCAL),
         door: Door::named(&session.door),
         database: (!session.database.is_empty()).then(|| session.database.into_bytes()),
         command: (session.command != SessionInfo::SLEEP).then_some(Command::Query.name()),
@@ -475,6 +476,7 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
         id: view.id,
         client: match view.door {
             Door::Own => String::new(),
+            _ if is_local(view.peer.ip()) => view.host(),
             _ => view.peer.to_string(),
         },
         door: view.door.name().to_owned(),

@@ -169,11 +169,17 @@ fn door(name: &str, address: SocketAddr, tls: ClientTls, authenticates: bool) ->
 }
 
 fn doors(settings: &Settings) -> Vec<DoorFacts> {
-    let mut all = vec![
-        door("SQL", settings.sql_listen, settings.tls_clients.0, true),
-        door("HTTP", settings.http_listen, settings.http_tls.0, true),
-    ];
-    let kv = settings.kv_listen.0;
+    // A Unix socket is reached by no network.
+    let sql = settings.sql_listen.tcp;
+    let sql = sql.map(|address| door("SQL", address, settings.tls_clients.0, true));
+    let mut all: Vec<DoorFacts> = sql.into_iter().collect();
+    all.push(door(
+        "HTTP",
+        settings.http_listen,
+        settings.http_tls.0,
+        true,
+    ));
+    let kv = settings.kv_listen.0.tcp;
     all.extend(kv.map(|address| door("KV", address, settings.tls_clients.0, settings.kv_auth.0)));
     // Who has no name there sees signs of life and no more.
     let asks = !settings.fabric_user.is_empty() || settings.fabric_open.0 == Access::Public;

@@ -67,7 +67,8 @@ pub fn mysql(
         return Ok(None);
     };
     let clients_max = count(settings.fabric_connections_max);
-    let listener = given.map_or_else(|| reactor::listen(listen), Ok);
+    let bound = || reactor::listen(&listen.into(), 0).and_then(reactor::Listener::into_tcp);
+    let listener = given.map_or_else(bound, Ok);
     let opened =
         listener.and_then(|listener| MysqlDoor::open(listener, Arc::clone(door), clients_max));
     let opened = opened.map_err(|error| {
@@ -101,7 +102,8 @@ fn options(settings: &Settings) -> Result<Options, Failure> {
     let router = match settings.fabric_addresses {
         FabricAddresses::Servers => None,
         FabricAddresses::Routers if settings.fabric_router.is_empty() => {
-            Some(parts(settings.sql_listen))
+            let tcp = settings.sql_listen.tcp.map(parts);
+            Some(tcp.ok_or_else(|| wrong("fabric_router", ""))?)
         }
         FabricAddresses::Routers => {
             let text = &settings.fabric_router;

@@ -1,17 +1,20 @@
 //! The listening sockets that this process does not make itself: those of the process before it, or
-//! systemd's.
+//! systemd's; and those that it adds to them.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use reactor::{Address, Listener};
 
 use crate::failure::Failure;
-use crate::settings::Settings;
+use crate::settings::{Listens, Settings};
 
-/// Sockets for the doors; a door without one binds the address of the settings.
+/// Sockets for the doors; a door without one of a kind binds the address of the settings.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    pub sql: Option<TcpListener>,
-    pub kv: Option<TcpListener>,
+    pub sql: Vec<Listener>,
+    pub kv: Vec<Listener>,
     pub http: Option<TcpListener>,
     pub fabric: Option<TcpListener>,
     pub fabric_mysql: Option<TcpListener>,
@@ -57,37 +60,72 @@ impl Listeners {
         Ok(())
     }
 
-    /// Takes a socket for the door that it is for, if it has none yet. False when that cannot be
-    /// told.
+    /// Takes a socket for the door that it is for, if it has none of its kind yet. False when that cannot
+    /// be told.
     ///
     /// # Errors
-    /// It is none that listens for TCP.
+    /// It is none that listens, or a Unix socket for a door that has none.
     pub fn take(
         &mut self,
         settings: &Settings,
         name: &str,
         socket: OwnedFd,
     ) -> Result<bool, Failure> {
-        let listens = rustix::net::sockopt::socket_acceptconn(socket.as_fd());
-        let listener = TcpListener::from(socket);
-        let address = listener.local_addr();
-        let (Ok(true), Ok(address)) = (listens, address) else {
-            return Err(Failure::new(format!(
-                "the socket {name} that this process was given does not listen for TCP; correct \
-                 the unit (ListenStream=)"
-            )));
+        let unfit = |_| {
+            Failure::new(format!(
+                "the socket {name} that this process was given does not listen for TCP, nor as a Unix \
+                 socket at one of the doors sql and kv; correct the unit (ListenStream=)"
+            ))
         };
-        match door_of(settings, name, address) {
-            For::Sql => drop(self.sql.get_or_insert(listener)),
-            For::Kv => drop(self.kv.get_or_insert(listener)),
-            For::Http => drop(self.http.get_or_insert(listener)),
-            For::Fabric => drop(self.fabric.get_or_insert(listener)),
-            For::FabricMysql => drop(self.fabric_mysql.get_or_insert(listener)),
+        let listener = Listener::take(socket).map_err(unfit)?;
+        match door_of(settings, name, listener.address()) {
+            For::Sql => keep(&mut self.sql, listener),
+            For::Kv => keep(&mut self.kv, listener),
+            For::Http => drop(self.http.get_or_insert(listener.into_tcp().map_err(unfit)?)),
+            For::Fabric => drop(
+                self.fabric
+                    .get_or_insert(listener.into_tcp().map_err(unfit)?),
+            ),
+            For::FabricMysql => {
+                let listener = listener.into_tcp().map_err(unfit)?;
+                let _ = self.fabric_mysql.get_or_insert(listener);
+            }
             For::Nobody => {}
             For::Unknown => return Ok(false),
         }
         Ok(true)
     }
+}
+
+/// A door has one listener of a kind: the first.
+fn keep(listeners: &mut Vec<Listener>, listener: Listener) {
+    if !has_kind(listeners, listener.address()) {
+        listeners.push(listener);
+    }
+}
+
+fn has_kind(listeners: &[Listener], address: &Address) -> bool {
+    let is_tcp = |it: &Address| matches!(it, Address::Tcp(_));
+    let mut all = listeners.iter();
+    all.any(|listener| is_tcp(listener.address()) == is_tcp(address))
+}
+
+/// The listeners of a door: those that were given, and what the settings want besides.
+///
+/// # Errors
+/// The first address that cannot be had.
+pub fn open(
+    given: Vec<Listener>,
+    wanted: &Listens,
+    settings: &Settings,
+) -> io::Result<Vec<Listener>> {
+    let mut all = given;
+    for address in wanted.addresses() {
+        if !has_kind(&all, &address) {
+            all.push(reactor::listen(&address, settings.socket_permissions.0)?);
+        }
+    }
+    Ok(all)
 }
 
 /// Binds each address that has no listener yet and lets it go: a port in use is told before anything
@@ -96,62 +134,99 @@ impl Listeners {
 /// # Errors
 /// The first address that cannot be had.
 pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
-    let wanted = |given: &Option<TcpListener>, address: Option<SocketAddr>| {
-        address.filter(|_| given.is_none())
+    let wanted = |given: bool, address: Option<SocketAddr>| {
+        let address = address.filter(|_| !given).map(Address::Tcp);
+        Vec::from_iter(address)
     };
-    let (sql, http) = (Some(settings.sql_listen), Some(settings.http_listen));
-    let (fabric, calls) = (settings.fabric_listen.0, settings.fabric_mysql_listen.0);
-    let addresses = [
-        ("SQL", "--sql", wanted(&listeners.sql, sql)),
+    let of_door = |given: &[Listener], wanted: &Listens| {
+        let mut addresses = wanted.addresses();
+        addresses.retain(|address| !has_kind(given, address));
+        addresses
+    };
+    let http = wanted(listeners.http.is_some(), Some(settings.http_listen));
+    let fabric = wanted(listeners.fabric.is_some(), settings.fabric_listen.0);
+    let calls = wanted(
+        listeners.fabric_mysql.is_some(),
+        settings.fabric_mysql_listen.0,
+    );
+    let doors = [
+        (
+            "SQL",
+            "--sql",
+            of_door(&listeners.sql, &settings.sql_listen),
+        ),
         (
             "memcached",
             "--kv",
-            wanted(&listeners.kv, settings.kv_listen.0),
+            of_door(&listeners.kv, &settings.kv_listen.0),
         ),
-        ("HTTP", "--http", wanted(&listeners.http, http)),
-        ("Fabric", "--fabric", wanted(&listeners.fabric, fabric)),
-        (
-            "Fabric's CALLs",
-            "fabric_mysql_listen",
-            wanted(&listeners.fabric_mysql, calls),
-        ),
+        ("HTTP", "--http", http),
+        ("Fabric", "--fabric", fabric),
+        ("Fabric's CALLs", "fabric_mysql_listen", calls),
     ];
-    for (door, flag, address) in addresses {
-        let Some(address) = address else { continue };
-        TcpListener::bind(address).map_err(|error| {
-            Failure::new(format!(
-                "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
-                 choose another address ({flag})"
-            ))
-        })?;
+    for (door, flag, addresses) in doors {
+        for address in addresses {
+            is_free(&address, settings).map_err(|error| match address {
+                Address::Tcp(_) => Failure::new(format!(
+                    "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
+                     choose another address ({flag})"
+                )),
+                Address::Socket(_) => Failure::new(format!("{error} ({flag})")),
+            })?;
+        }
     }
     Ok(())
+}
+
+fn is_free(address: &Address, settings: &Settings) -> io::Result<()> {
+    match address {
+        Address::Tcp(address) => TcpListener::bind(address).map(drop),
+        Address::Socket(_) => reactor::listen(address, settings.socket_permissions.0).map(drop),
+    }
 }
 
 /// Names of sockets that a heddle gave itself begin so: their address may be an old one.
 pub const OWN: &str = "heddle-";
 
-fn door_of(settings: &Settings, name: &str, address: SocketAddr) -> For {
-    let is = |wanted: SocketAddr| match wanted.port() {
+fn door_of(settings: &Settings, name: &str, address: &Address) -> For {
+    let is = |wanted: SocketAddr| match address {
         // Any port will do, so the one that there is.
-        0 => wanted.ip() == address.ip(),
-        _ => wanted == address,
+        Address::Tcp(address) if wanted.port() == 0 => wanted.ip() == address.ip(),
+        Address::Tcp(address) => wanted == *address,
+        Address::Socket(_) => false,
     };
+    let among = |wanted: &Listens| match address {
+        Address::Tcp(_) => wanted.tcp.is_some_and(is),
+        Address::Socket(path) => wanted.socket.as_ref() == Some(path),
+    };
+    let exactly = |wanted: &Listens| wanted.addresses().contains(address);
     let own = name.strip_prefix(OWN);
     match own.unwrap_or(name) {
-        "sql" if own.is_none() || is(settings.sql_listen) => For::Sql,
-        "kv" if own.is_none() || settings.kv_listen.0.is_some_and(is) => For::Kv,
+        "sql" if own.is_none() || among(&settings.sql_listen) => For::Sql,
+        "kv" if own.is_none() || among(&settings.kv_listen.0) => For::Kv,
         "http" if own.is_none() || is(settings.http_listen) => For::Http,
         "fabric" if own.is_none() || settings.fabric_listen.0.is_some_and(is) => For::Fabric,
         "fabric-mysql" if own.is_none() || settings.fabric_mysql_listen.0.is_some_and(is) => {
             For::FabricMysql
         }
         _ if own.is_some() => For::Nobody,
-        _ if settings.sql_listen == address => For::Sql,
-        _ if settings.kv_listen.0 == Some(address) => For::Kv,
-        _ if settings.http_listen == address => For::Http,
-        _ if settings.fabric_listen.0 == Some(address) => For::Fabric,
-        _ if settings.fabric_mysql_listen.0 == Some(address) => For::FabricMysql,
+        _ if exactly(&settings.sql_listen) => For::Sql,
+        _ if exactly(&settings.kv_listen.0) => For::Kv,
+        _ if exactly(&settings.http_listen.into()) => For::Http,
+        _ if settings
+            .fabric_listen
+            .0
+            .is_some_and(|it| exactly(&it.into())) =>
+        {
+            For::Fabric
+        }
+        _ if settings
+            .fabric_mysql_listen
+            .0
+            .is_some_and(|it| exactly(&it.into())) =>
+        {
+            For::FabricMysql
+        }
         _ => For::Unknown,
     }
 }
@@ -163,19 +238,26 @@ mod tests {
     #[test]
     fn sockets_find_their_doors() {
         let settings = Settings {
-            sql_listen: "127.0.0.1:6306".parse().expect("an address"),
+            sql_listen: "127.0.0.1:6306,/run/heddle/sql.sock".parse().expect("both"),
             http_listen: "127.0.0.1:0".parse().expect("an address"),
             ..Settings::default()
         };
         let of = |name, address: &str| {
-            let address = address.parse().expect("an address");
-            door_of(&settings, name, address)
+            let address = match address.parse() {
+                Ok(address) => Address::Tcp(address),
+                Err(_) => Address::Socket(address.into()),
+            };
+            door_of(&settings, name, &address)
         };
         assert_eq!(of("heddle-sql", "127.0.0.1:6306"), For::Sql);
         assert_eq!(of("heddle-sql", "127.0.0.1:6307"), For::Nobody);
         assert_eq!(of("heddle-http", "127.0.0.1:41234"), For::Http);
         assert_eq!(of("heddle-kv", "127.0.0.1:6306"), For::Nobody);
         assert_eq!(of("sql", "10.0.0.1:3306"), For::Sql);
+        assert_eq!(of("heddle-sql", "/run/heddle/sql.sock"), For::Sql);
+        assert_eq!(of("heddle-sql", "/run/heddle/old.sock"), For::Nobody);
+        assert_eq!(of("heddle.socket", "/run/heddle/sql.sock"), For::Sql);
+        assert_eq!(of("heddle.socket", "/run/heddle/old.sock"), For::Unknown);
         assert_eq!(of("heddle.socket", "127.0.0.1:6306"), For::Sql);
         assert_eq!(of("heddle.socket", "127.0.0.1:6080"), For::Unknown);
     }
@@ -186,7 +268,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let client = std::net::TcpStream::connect(address).expect("accepts");
         let settings = Settings {
-            sql_listen: address,
+            sql_listen: address.into(),
             ..Settings::default()
         };
         let mut listeners = Listeners::default();
@@ -194,6 +276,6 @@ mod tests {
         assert!(wrong.expect_err("refused").text.contains("ListenStream"));
         let right = listeners.take(&settings, "", listener.into());
         assert_eq!(right, Ok(true));
-        assert!(listeners.sql.is_some());
+        assert_eq!(listeners.sql.len(), 1);
     }
 }

@@ -7,16 +7,17 @@ pub(crate) mod rows;
 pub(crate) mod tls;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kv::Kv;
-use reactor::Dealer;
+use reactor::{Address, Dealer, Listener};
 use session::{Message, Visit};
 
 use crate::failure::Failure;
-use crate::settings::Settings;
+use crate::settings::{Listens, Settings};
 
 /// The open doors.
 pub struct Doors {
@@ -27,28 +28,29 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Opens the key-value door on the cores of the SQL door, if the settings want it; `given` is its
-    /// listening socket where there is one already.
+    /// Opens the key-value door on the cores of the SQL door, if the settings want it; `given` are its
+    /// listening sockets where there are any already.
     ///
     /// # Errors
     /// Its address cannot be had; the SQL door is closed again.
     pub fn open(
         settings: &Settings,
         sql: door_sql::Door,
-        given: Option<TcpListener>,
+        given: Vec<Listener>,
     ) -> Result<Doors, Failure> {
         keep_clean(&sql.dealer(), own(settings));
-        let Some(address) = settings.kv_listen.0 else {
+        let listens = &settings.kv_listen.0;
+        if given.is_empty() && *listens == Listens::default() {
             return Ok(Doors {
                 sql,
                 kv: None,
                 fabric: None,
             });
-        };
-        let listener = given.map_or_else(|| reactor::listen(address), Ok);
-        let opened = listener.and_then(|listener| {
+        }
+        let listeners = listeners::open(given, listens, settings);
+        let opened = listeners.and_then(|listeners| {
             door_kv::start(door_kv::Options {
-                listener,
+                listeners,
                 dealer: sql.dealer(),
                 shared: sql.shared(),
                 settings: kv_settings(settings),
@@ -63,29 +65,53 @@ impl Doors {
             Err(error) => {
                 sql.drain(Duration::ZERO);
                 Err(Failure::new(format!(
-                    "cannot serve memcached clients on {address}: {error}; choose another address \
+                    "cannot serve memcached clients on {listens}: {error}; choose another address \
                      (kv_listen, --kv)"
                 )))
             }
         }
     }
 
-    /// Where memcached clients connect, as the ready line and farm.json have it.
-    pub fn kv_address(&self) -> Option<SocketAddr> {
-        self.kv.as_ref().map(door_kv::Door::address)
+    /// Where MySQL clients connect.
+    pub fn sql_places(&self) -> Listens {
+        places(self.sql.addresses())
+    }
+
+    /// Where memcached clients connect.
+    pub fn kv_places(&self) -> Listens {
+        let of_door = |door| places(door_kv::Door::addresses(door));
+        self.kv.as_ref().map_or_else(Listens::default, of_door)
+    }
+
+    /// The line that says that all doors serve. Tools read it: the TCP addresses come first, and
+    /// Unix sockets behind them.
+    pub fn ready(&self, http: SocketAddr) -> String {
+        let (sql, kv) = (self.sql_places(), self.kv_places());
+        let mut line = format!(
+            "ready sql={} kv={} http={http}",
+            shown(sql.tcp),
+            shown(kv.tcp)
+        );
+        for (door, socket) in [("sql", sql.socket), ("kv", kv.socket)] {
+            if let Some(path) = socket {
+                line.push_str(&format!(" {door}_socket={}", path.display()));
+            }
+        }
+        line
     }
 
     /// The listening sockets by the names of their doors, to be given to another process.
     ///
     /// # Errors
     /// The process is out of file descriptors.
-    pub fn listeners(&self) -> io::Result<Vec<(&'static str, TcpListener)>> {
-        let mut all = vec![("sql", self.sql.listener()?)];
+    pub fn listeners(&self) -> io::Result<Vec<(&'static str, OwnedFd)>> {
+        let mut all = Vec::new();
+        all.extend(self.sql.sockets()?.into_iter().map(|it| ("sql", it)));
         if let Some(kv) = &self.kv {
-            all.push(("kv", kv.listener()?));
+            all.extend(kv.sockets()?.into_iter().map(|it| ("kv", it)));
         }
         if let Some(fabric) = &self.fabric {
-            all.push(("fabric-mysql", fabric.listener()?));
+            all.push(("fabric-mysql", fabric.listener()?.into()));
         }
         Ok(all)
     }
@@ -131,6 +157,17 @@ impl Doors {
 /// An address, or nothing to listen on.
 pub fn shown(address: Option<SocketAddr>) -> String {
     address.map_or("-".to_owned(), |address| address.to_string())
+}
+
+fn places<'a>(addresses: impl Iterator<Item = &'a Address>) -> Listens {
+    let mut places = Listens::default();
+    for address in addresses {
+        match address {
+            Address::Tcp(address) => places.tcp = Some(*address),
+            Address::Socket(path) => places.socket = Some(path.clone()),
+        }
+    }
+    places
 }
 
 /// The account that containers' statements run by.

@@ -156,6 +156,7 @@ pub fn terms(settings: &Settings) -> Result<Terms, Failure> {
         trust,
         compress: settings.compress_servers.0,
         proxy: settings.proxy_protocol_servers.0,
+        sockets: settings.server_sockets.0,
     })
 }
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 
 use super::offer::{Later, Offer, Successor, Want, somebody_else};
 use super::take::{Predecessor, Relieved};
+use crate::doors::Doors;
 use crate::doors::listeners::OWN;
-use crate::doors::{Doors, shown};
 use crate::failure::Failure;
 use crate::host::signals::{Asked, Signals};
 use crate::host::systemd::Systemd;
@@ -77,9 +77,7 @@ impl Life<'_> {
         if let Some(before) = before {
             self.before = Some(before.relieve().await?);
         }
-        let (sql, http) = (self.doors.sql.address(), self.router.http.address());
-        let kv = shown(self.doors.kv_address());
-        say(format!("ready sql={sql} kv={kv} http={http}"));
+        say(self.doors.ready(self.router.http.address()));
         loop {
             let offer = self.open();
             let successor = match self.wait(offer.as_ref()).await {
@@ -127,7 +125,7 @@ impl Life<'_> {
         if let Some(fabric) = self.router.http.guest_listener() {
             self.systemd.keep("fabric", fabric.as_fd());
         }
-        let sql = self.doors.sql.address();
+        let sql = self.doors.sql_places();
         self.systemd.ready(&format!("serving SQL on {sql}"));
         offer.ok()
     }

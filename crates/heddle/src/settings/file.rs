@@ -162,7 +162,7 @@ mod tests {
             "# a farm\nsql_listen = \"0.0.0.0:3306\"\npool_wait_ms = 1_000\nhttp_hosts = [\"db\"]\n",
         )
         .expect("nothing is wrong");
-        assert_eq!(settings.sql_listen.port(), 3306);
+        assert_eq!(settings.sql_listen.tcp.map(|tcp| tcp.port()), Some(3306));
         assert_eq!(settings.pool_wait_ms, 1000);
         assert_eq!(settings.http_hosts, ["db"]);
         assert_eq!(settings.clients_max, 10_000);

@@ -7,6 +7,7 @@ mod credential;
 mod document;
 mod farm;
 mod file;
+mod listen;
 mod names;
 mod passwords;
 mod rules;
@@ -21,6 +22,7 @@ use routing::rules::Rules;
 
 pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
+pub use listen::{FileMode, Listens, OptionalListens};
 pub use rules::names_are_unique;
 pub use shown::shown;
 pub use value::{
@@ -153,10 +155,12 @@ macro_rules! settings {
 }
 
 settings! {
-    sql_listen: SocketAddr = "127.0.0.1:6306" "" Restart
-        "Where MySQL clients connect.";
-    kv_listen: OptionalAddress = "" "" Restart
-        "Where memcached clients connect (docs/KV.md); nothing listens without it.";
+    sql_listen: Listens = "127.0.0.1:6306" "" Restart
+        "Where MySQL clients connect: HOST:PORT, the path of a Unix socket, or both with a comma between them (docs/DEPLOYING.md).";
+    kv_listen: OptionalListens = "" "" Restart
+        "The same for memcached clients (docs/KV.md); nothing listens without it.";
+    socket_permissions: FileMode = "0777" "" Restart
+        "Permissions of the Unix sockets' files. As with mysqld, everybody on the machine may connect by default, and has to log in.";
     kv_auth: Switch = "on" "" Restart
         "memcached clients must log in with the name and password of an account of the servers: their first command is a set whose value is `user password`.";
     kv_sticky: Switch = "on" "" Restart
@@ -267,6 +271,8 @@ settings! {
         "PEM file with the authorities of the servers' certificates.";
     proxy_protocol_servers: ProxyServers = "off" "" Restart
         "Server connections begin with a PROXY header (v2, or v1) that says where the client is, so that servers find its account by its own address; MariaDB servers must name the router in proxy_protocol_networks, MySQL has none. Such connections are shared only among an account's clients of one address (docs/ACCOUNTS.md).";
+    server_sockets: Switch = "off" "" Restart
+        "Server connections for clients go by a server's Unix socket where the server is on this machine and its socket is proved to be its own (docs/DEPLOYING.md); heddle up sets on. Leave it off where fence_command or a firewall has to cut the router off from a server of its own machine.";
     compress_servers: CompressServers = "off" "" Restart
         "Compression between router and servers that can do it: for slow networks, at the cost of CPU on both.";
     threads: u64 = "0" "threads" [0, 1024] Restart

@@ -15,6 +15,7 @@ use super::place::{Place, replace};
 use super::supervisor::Addresses;
 use crate::failure::Failure;
 use crate::printing::say;
+use crate::settings::Listens;
 
 /// From the start of a process to its first greeting; crash recovery of a big farm takes its time.
 pub const READY_PATIENCE: Duration = Duration::from_secs(120);
@@ -312,8 +313,10 @@ pub fn describe(
     binary: &Binary,
 ) -> String {
     let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
-    let (sql, http) = (addresses.sql.to_string(), addresses.http.to_string());
-    let (kv, fabric) = (shown(addresses.kv), shown(addresses.fabric));
+    let socket = |of: &Listens| of.socket.as_ref().map(|path| path.display().to_string());
+    let (sql, sql_socket) = (shown(addresses.sql.tcp), socket(&addresses.sql));
+    let (kv, kv_socket) = (shown(addresses.kv.tcp), socket(&addresses.kv));
+    let (http, fabric) = (addresses.http.to_string(), shown(addresses.fabric));
     let servers: Vec<Value> = servers
         .iter()
         .map(|(identity, pid)| {
@@ -340,7 +343,8 @@ pub fn describe(
     let scratch = scratch.map(
         |(port, pid)| json!({"address": format!("127.0.0.1:{port}"), "port": port, "pid": pid}),
     );
-    let farm = json!({"sql": sql, "kv": kv, "http": http, "fabric": fabric, "servers": servers, "scratch": scratch});
+    let farm = json!({"sql": sql, "sql_socket": sql_socket, "kv": kv, "kv_socket": kv_socket, "http": http,
+        "fabric": fabric, "servers": servers, "scratch": scratch});
     format!("{farm:#}\n")
 }
 

@@ -21,13 +21,12 @@ use tokio::sync::watch;
 
 use crate::cli;
 use crate::doors::listeners::{Listeners, addresses_are_free};
-use crate::doors::shown;
 use crate::failure::Failure;
 use crate::host::logging;
 use crate::host::signals::Signals;
 use crate::printing::say;
 use crate::router::{Means, Router, blocking, runtime};
-use crate::settings::{OptionalAddress, OptionalPath, Settings};
+use crate::settings::{OptionalAddress, OptionalListens, OptionalPath, Settings};
 use crate::store::state_dir;
 
 use backup::Backups;
@@ -39,7 +38,7 @@ use supervisor::{Addresses, Record, Watch};
 pub use place::Tokens;
 
 /// What a farm of this machine has different from the defaults.
-const PRESETS: [(&str, &str); 7] = [
+const PRESETS: [(&str, &str); 8] = [
     // All doors are on loopback.
     ("kv_auth", "off"),
     ("fabric_open", "admin"),
@@ -50,6 +49,8 @@ const PRESETS: [(&str, &str); 7] = [
     ("replication_user", "root"),
     ("rejoin_by_clone", "on"),
     ("relaxed_replicas", "on"),
+    // They are its own processes.
+    ("server_sockets", "on"),
 ];
 
 /// Runs the farm until a signal ends it.
@@ -64,9 +65,9 @@ pub fn run(flags: cli::Up) -> Result<(), Failure> {
 
 fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
     let mut settings = Settings {
-        sql_listen: flags.sql,
+        sql_listen: flags.sql.clone(),
         http_listen: flags.http,
-        kv_listen: OptionalAddress(Some(flags.kv)),
+        kv_listen: OptionalListens(flags.kv.clone()),
         fabric_listen: OptionalAddress(Some(flags.fabric)),
         errant_dir: OptionalPath(Some(flags.data.join("errant"))),
         sink_files_dir: OptionalPath(Some(flags.data.join("sinks"))),
@@ -204,20 +205,17 @@ async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(
         () = signals.end() => return Ok(()),
     }
     let doors = router.open_doors()?;
-    let (sql, http) = (doors.sql.address(), router.http.address());
-    let kv = doors.kv_address();
-    let fabric = router.http.guest_address();
     watch.record.open(Addresses {
-        sql,
-        kv,
-        http,
-        fabric,
+        sql: doors.sql_places(),
+        kv: doors.kv_places(),
+        http: router.http.address(),
+        fabric: router.http.guest_address(),
     });
     watch
         .record
         .write(&watch.place, &watch.recipe, &watch.all)?;
     watch.place.keep();
-    say(format!("ready sql={sql} kv={} http={http}", shown(kv)));
+    say(doors.ready(router.http.address()));
     signals.end().await;
     say("stopping: clients may finish their transactions");
     router.drain(doors, signals).await

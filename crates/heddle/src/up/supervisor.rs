@@ -16,6 +16,7 @@ use super::place::{Place, replace};
 use crate::failure::Failure;
 use crate::printing::{complain, say};
 use crate::router::blocking;
+use crate::settings::Listens;
 
 /// How often a server is looked at: a restart takes some times longer.
 const LOOK: Duration = Duration::from_millis(50);
@@ -44,10 +45,10 @@ pub struct Record {
 }
 
 /// Where the doors are.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Addresses {
-    pub sql: SocketAddr,
-    pub kv: Option<SocketAddr>,
+    pub sql: Listens,
+    pub kv: Listens,
     pub http: SocketAddr,
     pub fabric: Option<SocketAddr>,
 }
@@ -97,7 +98,7 @@ impl Record {
     /// The directory cannot be written any more.
     pub fn write(&self, place: &Place, recipe: &Recipe, all: &[Identity]) -> Result<(), Failure> {
         let known = self.known();
-        let Some(addresses) = known.addresses else {
+        let Some(addresses) = known.addresses.clone() else {
             return Ok(());
         };
         let with_pid = |one: &Identity| Some((one.clone(), *known.pids.get(&one.name)?));

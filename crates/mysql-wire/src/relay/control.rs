@@ -244,11 +244,14 @@ impl Relay {
         edited
             .status
             .set(Status::SESSION_STATE_CHANGED, !state.is_empty());
-        let mut payload = Vec::new();
+        let mut payload = Vec::with_capacity(OK_BYTES_MAX + ok.info.len() + state.len());
         edited.encode(&mut payload, self.client);
         Ok(Some(payload))
     }
 }
+
+/// An OK packet without its texts: header, two numbers, status, warnings, and the texts' lengths.
+const OK_BYTES_MAX: usize = 1 + 9 + 9 + 2 + 2 + 9 + 9;
 
 /// Copies from a session-state block what this client is to see.
 fn keep_visible(block: &[u8], shown: &Shown, out: &mut Vec<u8>) -> Result<(), Malformed> {

@@ -5,6 +5,7 @@ use std::fmt::{self, Display};
 use std::net::IpAddr;
 
 use farm::account::like;
+use farm::local::address_of;
 use regex::Regex;
 use sqltext::{Class, Digest, Mode, TableName, leading_comments, normalise, tables};
 
@@ -179,7 +180,7 @@ impl Network {
     pub fn contains(&self, client: IpAddr) -> bool {
         let differ =
             |a: u128, b: u128, size: u32| self.bits > 0 && (a ^ b) >> (size - self.bits) != 0;
-        match (self.address, client.to_canonical()) {
+        match (self.address, address_of(client)) {
             (IpAddr::V4(a), IpAddr::V4(b)) => !differ(a.to_bits().into(), b.to_bits().into(), 32),
             (IpAddr::V6(a), IpAddr::V6(b)) => !differ(a.to_bits(), b.to_bits(), 128),
             _ => false,

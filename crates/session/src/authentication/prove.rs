@@ -11,6 +11,8 @@
 //! - `client_ed25519`, `parsec`, and plugins that Heddle does not speak: nothing. The configuration has to
 //!   give a backend credential; for a plugin that cannot be checked here, the client proves that it knows
 //!   the same password.
+//! - `unix_socket`, `auth_socket`: the kernel says who is at the other end of a Unix socket. That reveals
+//!   nothing either.
 //! - Several factors: nothing that one proof could replace. The configuration has to name another account
 //!   for the servers.
 //!
@@ -22,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::auth::account_places::AccountPlace;
-use ::auth::entitled::alike_of;
+use ::auth::entitled::{alike_of, is_same_locally};
 use ::auth::proof::{Claim, Offer, Proof, Refused, plugin_of};
 use ::auth::salt;
 use ::auth::secrets::BackendCredential;
@@ -153,7 +155,10 @@ impl Core {
         }
         match server_user {
             Some(server_user) => profile.user = Rc::from(server_user.as_bytes()),
-            None => profile.entitlement.alike = alike_of(accounts, &user, account),
+            None => {
+                profile.entitlement.alike = alike_of(accounts, &user, account);
+                profile.entitlement.is_same_locally = is_same_locally(accounts, &user, account);
+            }
         }
         if profile.entitlement.alike.is_some() && !account.expired {
             self.taken_for_itself(client, profile.clone()).await?;
@@ -174,6 +179,9 @@ impl Core {
         account: &Account,
         configured: Option<&BackendCredential>,
     ) -> Result<(Proof, AuthPlugin), End> {
+        if let Some(proved) = prove_by_socket(self, client, claim, account, configured).await? {
+            return Ok(proved);
+        }
         let ways = claim.offer.ways_in_order(account, &self.shared.secrets);
         let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
         let mut any_wrong = false;
@@ -232,7 +240,10 @@ impl Core {
                 return self.prove_clear(client, claim, account, way).await;
             }
             (
-                AuthPlugin::Unsupported(_) | AuthPlugin::Clear { .. } | AuthPlugin::Factors(_),
+                AuthPlugin::Unsupported(_)
+                | AuthPlugin::Socket { .. }
+                | AuthPlugin::Clear { .. }
+                | AuthPlugin::Factors(_),
                 Some(known),
             ) => {
                 let plugin = match offer.plugin == auth::CACHING_SHA2.as_bytes() {
@@ -291,6 +302,47 @@ impl Core {
             }
             Err(error) => Err(client.refuse_pool(&error).await),
         }
+    }
+}
+
+/// Accounts of `unix_socket` and `auth_socket`: whoever comes by a Unix socket is who the kernel says. The
+/// user of the operating system must be the one that the account names or, where it names none, have the
+/// client's name: nobody is let in whom the server would not let in by its own socket. `None` where that
+/// does not let the client in; it may have other ways to prove itself.
+///
+/// A server asks its own kernel the same of its own clients, and would be told of the router's user there.
+/// So what logs in to servers for such an account is a backend credential; without one nobody comes in.
+async fn prove_by_socket(
+    core: &Core,
+    client: &mut Client,
+    claim: &Claim<'_>,
+    account: &Account,
+    configured: Option<&BackendCredential>,
+) -> Result<Option<(Proof, AuthPlugin)>, End> {
+    let is_socket = |way: &&AuthPlugin| matches!(way, AuthPlugin::Socket { .. });
+    let Some(way @ AuthPlugin::Socket { os_user, .. }) = account.ways.iter().find(is_socket) else {
+        return Ok(None);
+    };
+    let asked = client.channel().and_then(|channel| channel.peer_credentials().ok());
+    let Some(credentials) = asked else {
+        return Ok(None);
+    };
+    let name = core.verified(client, move || reactor::user_name(credentials.user)).await?;
+    let wanted = match os_user.is_empty() {
+        true => claim.user,
+        false => os_user.as_bytes(),
+    };
+    if name.as_deref().map(str::as_bytes) != Some(wanted) {
+        return Ok(None);
+    }
+    match configured {
+        Some(known) => {
+            let credential = Credential::Password(known.password.clone());
+            Ok(Some((Proof::Right(credential), way.clone())))
+        }
+        // It has a password to prove: another way may take that.
+        None if !claim.offer.is_blank() => Ok(None),
+        None => Ok(Some((Proof::unspeakable(way), way.clone()))),
     }
 }
 

@@ -36,7 +36,7 @@ impl Core {
         if !self.settings().remember_passwords {
             return Ok(Proof::unspeakable(way));
         }
-        if !client.is_secure() {
+        if !client.is_private() {
             let why = (&error::PASSWORD_NEEDS_TLS, vec![plugin.to_string()]);
             return Ok(Proof::Unspeakable(why));
         }
@@ -131,11 +131,12 @@ impl Core {
         } else {
             (offer.proof.to_vec(), auth::SHA256_REQUEST_KEY)
         };
-        if client.is_secure() {
+        let asks = answer == [request];
+        // A client may take a Unix socket for a wire, and ask for the key there, too.
+        if client.is_private() && !asks {
             let mut password = Zeroizing::new(answer);
             return Ok((password.pop() == Some(0)).then_some(password));
         }
-        let asks = answer == [request];
         // A client that has our key already may send the sealed password at once. Anything else is
         // a password in the clear, a client's mistake that is not looked at.
         if !asks && is_caching {

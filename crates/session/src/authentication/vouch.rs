@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::auth::account_places::AccountPlace;
-use ::auth::entitled::{alike_of, entitlement_of};
+use ::auth::entitled::{alike_of, entitlement_of, is_same_locally};
 use ::auth::passwords::{fits, is_stored};
 use ::auth::secrets::BackendCredential;
 use ::auth::verifiers::Unverified;
@@ -84,6 +84,7 @@ impl Admitted {
             && before.databases == self.accounts.databases;
         *entitlement = Entitlement {
             alike,
+            is_same_locally: is_same_locally(&self.accounts, &user, account),
             ..entitlement_of(account, entitlement.way.clone())
         };
         self.admin = account.admin;
@@ -255,6 +256,7 @@ impl Core {
             client: Some(login.peer),
             entitlement: Entitlement {
                 alike: alike_of(accounts, login.user, account),
+                is_same_locally: is_same_locally(accounts, login.user, account),
                 ..entitlement_of(account, way.clone())
             },
         }

@@ -40,8 +40,12 @@ use crate::client::request::Request;
 use crate::client::sink::{Outlet, ReplySink, Row};
 use crate::client::stall::{Progress, Wait};
 
-/// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times.
-const IDLE_BYTES: usize = 2048;
+/// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times. A client whose
+/// commands are longer keeps what its first one took.
+const IDLE_BYTES: usize = 512;
+
+/// The least that a buffer grows by for a command that is longer than it.
+const GROWTH_BYTES_MIN: usize = 2048;
 
 /// A receive buffer that grew beyond this is given up once it is empty.
 const KEEP_BYTES_MAX: usize = 65_536;
@@ -179,9 +183,9 @@ impl Client {
         self.sock.as_ref()
     }
 
-    /// True when nobody on the way can read what the client sends.
-    pub fn is_secure(&self) -> bool {
-        self.channel().is_some_and(Channel::is_secure)
+    /// True when nobody on the way can read what the client sends: inside TLS, or by a Unix socket.
+    pub fn is_private(&self) -> bool {
+        self.channel().is_some_and(|channel| channel.is_secure() || channel.is_local())
     }
 
     /// True when what the client sends is compressed.
@@ -325,7 +329,7 @@ impl Client {
     async fn fill(&mut self, wanted: usize, inside: bool) -> Result<(), ReadError> {
         let has = self.request.bytes.len();
         // A length is the client's claim: room for it grows with what has really come.
-        let room = (wanted - has).min(has.max(IDLE_BYTES));
+        let room = (wanted - has).min(has.max(GROWTH_BYTES_MIN));
         if self.pipelines && has > 0 {
             self.make_room_ahead();
         }

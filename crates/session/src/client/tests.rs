@@ -188,7 +188,7 @@ fn commands_that_are_run_once_more_say_nothing() {
 #[test]
 fn nobody_sends_nothing_and_hears_what_is_kept_alone() {
     let mut client = Client::nobody(CAPABILITIES, &memory());
-    assert!(!client.is_secure() && !client.is_compressed());
+    assert!(!client.is_private() && !client.is_compressed());
     assert!(matches!(now(client.read(0)), Err(ReadError::Closed)));
     let (received, _) = now(client.receive(Vec::with_capacity(8)));
     assert!(matches!(received, Ok(0)), "a file has no bytes");

@@ -9,6 +9,7 @@ use arc_swap::ArcSwapOption;
 use backend::Terms;
 use channel::{Algorithm, Presented};
 use farm::TlsFacts;
+use farm::local::is_local;
 use mysql_wire::capability::Capabilities;
 use routing::rules::Network;
 
@@ -59,7 +60,7 @@ impl Transport {
 
     /// Whether somebody at this address may say where its client is.
     pub fn is_balancer(&self, peer: IpAddr) -> bool {
-        self.balancers.iter().any(|network| network.contains(peer))
+        !is_local(peer) && self.balancers.iter().any(|network| network.contains(peer))
     }
 
     /// What to show to a client that logs in now; None when TLS is not offered.

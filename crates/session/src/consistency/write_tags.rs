@@ -20,7 +20,7 @@ pub(crate) struct WriteTags {
 
 impl WriteTags {
     pub fn new() -> WriteTags {
-        let origin = hex::encode(salt::random::<8>());
+        let origin = hex::encode(salt::random::<ORIGIN_BYTES>());
         WriteTags { origin }
     }
 
@@ -30,8 +30,53 @@ impl WriteTags {
     }
 
     /// The comment that carries it.
-    pub fn comment(&self, connection: &Connection) -> String {
-        format!("/*heddle:{}-{:x}*/ ", self.origin, connection.id)
+    pub fn comment(&self, connection: &Connection) -> Comment {
+        Comment::new(&self.origin, connection.id)
+    }
+}
+
+/// A comment, made for each write: it stands where it is, and formats nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct Comment {
+    bytes: [u8; COMMENT_BYTES_MAX],
+    len: usize,
+}
+
+/// What stands around the tag, the origin, a hyphen, and the digits of an id.
+pub(crate) const COMMENT_BYTES_MAX: usize = 9 + 2 * ORIGIN_BYTES + 1 + 16 + 3;
+
+/// Random bytes of an origin, which is their digits.
+const ORIGIN_BYTES: usize = 8;
+
+impl Comment {
+    fn new(origin: &str, id: u64) -> Comment {
+        let mut comment = Comment::NONE;
+        comment.push(b"/*heddle:");
+        comment.push(origin.as_bytes());
+        comment.push(b"-");
+        let digits = (64 - id.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            let digit = (id >> (4 * digit) & 15) as usize;
+            comment.push(&b"0123456789abcdef"[digit..=digit]);
+        }
+        comment.push(b"*/ ");
+        comment
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..][..bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// That of a statement which gets none.
+    pub const NONE: Comment = Comment {
+        bytes: [0; COMMENT_BYTES_MAX],
+        len: 0,
+    };
+
+    /// Its text; empty for a statement that has none.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }
 
@@ -44,6 +89,16 @@ pub(crate) fn is_taggable(class: Class, verb: Verb, facts: Facts) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comment_names_its_connection() {
+        let origin = "0123456789abcdef";
+        for id in [0, 1, 15, 16, 0xabc, u64::MAX] {
+            let comment = Comment::new(origin, id);
+            assert_eq!(comment.as_str(), format!("/*heddle:{origin}-{id:x}*/ "));
+        }
+        assert_eq!(Comment::NONE.as_str(), "");
+    }
 
     #[test]
     fn only_single_writes_are_marked() {

@@ -131,7 +131,9 @@ async fn attempt_inner(
     }) {
         Some(bytes) => {
             let range = 0..bytes.len();
-            connection.send(bytes, range).await.0
+            let (sent, bytes) = connection.send(bytes, range).await;
+            session.core.give_buffer(bytes);
+            sent
         }
         None => {
             let (frame, range) = session.client.request.lend();
@@ -475,7 +477,7 @@ fn attributed(
     let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     (takes && request.payload()[0] == Command::Query as u8).then(|| {
         let comment = tagging::tag_for(core, promises, connection, shape);
-        request.with_attributes(&comment)
+        request.with_attributes(comment.as_str())
     })
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use farm::ServerId;
+use farm::local::{host_of, is_local};
 use sqltext::{Class, Digest, may_hold_secret};
 use statistics::{Call, Door, Kind, Name, Slow, TEXT_BYTES_MAX};
 
@@ -195,6 +196,7 @@ fn tell_slow(
         session: session.handle.id,
         user: text(session.user.name()),
         client: match door {
+            Door::Sql if is_local(session.handle.peer.ip()) => host_of(session.handle.peer.ip()),
             Door::Sql => session.handle.peer.to_string(),
             Door::Keys => String::new(),
         },

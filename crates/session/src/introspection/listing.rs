@@ -10,6 +10,7 @@ use std::fmt::Write;
 
 use backend::{ConnectionError, PoolError, Table};
 use farm::error;
+use farm::local::host_of;
 use mysql_wire::packet;
 use mysql_wire::result::{ColumnKind, ValueKind};
 use mysql_wire::statement::PARAMETERS_COUNTED;
@@ -173,7 +174,7 @@ async fn query_for(
         return Ok(Some(shown::own_values_of(client, listing)));
     }
     if listing == Listing::Threads {
-        let host = user.peer.ip().to_canonical().to_string();
+        let host = host_of(user.peer.ip());
         return Ok(Some(own_thread(&columns, handle.id, &host)));
     }
     let names: Vec<(String, ValueKind)> = columns.iter().map(Column::as_shown).collect();

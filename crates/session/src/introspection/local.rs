@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::Target;
+use farm::local::host_of;
 use farm::{Access, ServerId, Snapshot, error};
 use mysql_wire::status::Status;
 use routing::{Plan, Refusal};
@@ -215,7 +216,7 @@ async fn operate(
     let (tell, told) = futures_channel::oneshot::channel();
     let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
     let name = String::from_utf8_lossy(user.name()).into_owned();
-    let by = format!("{name}@{}", user.peer.ip().to_canonical());
+    let by = format!("{name}@{}", host_of(user.peer.ip()));
     operator.submit(words, &by, access, reply);
     match told.await {
         Ok(Ok(answer)) => send_answer(client, variables, transaction, answer).await,

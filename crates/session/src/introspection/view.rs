@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 
 use farm::ServerId;
+use farm::local::{host_of, is_local};
 use sqltext::Digest;
 
 /// What a session came through.
@@ -86,6 +87,9 @@ impl std::fmt::Debug for Lister {
 impl SessionView {
     /// What the servers' lists of processes have in the column Host.
     pub fn host(&self) -> String {
-        format!("{}:{}", self.peer.ip().to_canonical(), self.peer.port())
+        match is_local(self.peer.ip()) {
+            true => host_of(self.peer.ip()),
+            false => format!("{}:{}", self.peer.ip().to_canonical(), self.peer.port()),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What other threads tell a core, and the work that they have for it.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use auth::entrance::Places;
@@ -13,7 +13,7 @@ use crate::per_core::Core;
 #[derive(Debug)]
 pub enum Message {
     /// An accepted client.
-    Accept(TcpStream, SocketAddr, Places),
+    Accept(reactor::Stream, SocketAddr, Places),
     /// Another door has work for the core.
     Visit(Visit),
     /// KILL for a session of this core.

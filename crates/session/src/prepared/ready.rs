@@ -27,7 +27,7 @@ pub(crate) async fn ready_statement(
     }
     count(&core.counters.prepares_repeated);
     let tag = tagging::tag_for(core, promises, connection, &statement.shape);
-    Box::pin(prepare_elsewhere(connection, statement, &tag)).await
+    Box::pin(prepare_elsewhere(connection, statement, tag.as_str())).await
 }
 
 /// After a server refused to prepare one statement more: makes room on this connection, or else

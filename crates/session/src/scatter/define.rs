@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use backend::{Warning, Warnings};
+use farm::local::host_of;
 use farm::sharding::Placed;
 use farm::{Access, Sharding, Snapshot, error};
 use mysql_wire::relay::Outcome;
@@ -459,7 +460,7 @@ async fn order(core: &Core, user: &SessionUser, words: &[&str]) -> Result<Answer
     let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
     let operator = Arc::clone(&core.shared.operator);
     let name = String::from_utf8_lossy(user.name()).into_owned();
-    let by = format!("{name}@{}", user.peer.ip().to_canonical());
+    let by = format!("{name}@{}", host_of(user.peer.ip()));
     operator.submit(all, &by, Access::Admin, reply);
     match told.await {
         Ok(answer) => answer,

@@ -1,7 +1,7 @@
 //! A session's life: login, one command after the other, the end.
 
 use std::cell::RefCell;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::{OkPacket, SessionChange};
 use mysql_wire::status::Status;
-use reactor::Sock;
+use reactor::{Sock, Stream};
 use recorder::{Step, note};
 use sqltext::Dialect;
 
@@ -66,7 +66,7 @@ const NO_LOGIN: [ClientError; 5] = [
 ];
 
 /// Serves one accepted connection to its end.
-pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut places: Places) {
+pub async fn serve(core: Rc<Core>, stream: Stream, mut peer: SocketAddr, mut places: Places) {
     let Ok(sock) = Sock::adopt(stream) else {
         return;
     };
@@ -254,7 +254,12 @@ impl Session {
                 {
                     return killed(&self.core, &self.handle, &mut self.client, true).await;
                 }
-                Ok(()) => self.command().await,
+                Ok(()) => {
+                    // Not a part of this task, which is as large as what it waits for: an idle session
+                    // is small.
+                    let session = &mut *self;
+                    reactor::pooled(move || session.command()).await
+                }
                 Err(ReadError::NoMemory(full)) => {
                     no_memory::refuse_command(&mut self.client, &mut self.prepared, full).await
                 }

@@ -71,8 +71,8 @@ enum Change {
 
 impl Change {
     /// It is about a shard, and about nothing that has defaults.
-    fn is_choice(&session) -> bool {
-        matches!(session, Change::ShardTable(_) | Change::ShardKey(_) | Change::GlobalTable(_))
+    fn is_choice(&self) -> bool {
+        matches!(self, Change::ShardTable(_) | Change::ShardKey(_) | Change::GlobalTable(_))
     }
 
     /// The variable that chooses a shard by this change, if it does.
@@ -130,9 +130,9 @@ async fn change_own(session: &mut Session, changes: Vec<Change>) -> Result<(), E
             return refuse_change(&mut session.client, Refused::Token(reason)).await;
         }
     }
-        // A loop that chooses a shard before each statement pays for nothing else.
-        let defaults_stay = changes.iter().all(Change::is_choice);
-        let mut chosen = session.run.chosen.take().map(|it| *it).unwrap_or_default();
+    // A loop that chooses a shard before each statement pays for nothing else.
+    let defaults_stay = changes.iter().all(Change::is_choice);
+    let mut chosen = session.run.chosen.take().map(|it| *it).unwrap_or_default();
     chosen.unread &= !changes.iter().any(|change| change.chooses().is_some());
     let promises = &mut session.promises;
     for change in changes {
@@ -174,9 +174,9 @@ async fn change_own(session: &mut Session, changes: Vec<Change>) -> Result<(), E
         }
     }
     session.run.choose(chosen);
-        if !defaults_stay {
-            follow_defaults(&session.core, &session.user, &mut session.promises);
-        }
+    if !defaults_stay {
+        follow_defaults(&session.core, &session.user, &mut session.promises);
+    }
     session.client.ok(session::status_now(&session.variables, &session.transaction)).await
 }
 

@@ -2,6 +2,9 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +87,10 @@ impl Client {
     /// The same on a connection that is there.
     pub fn over(stream: TcpStream) -> Result<Client, Failure> {
         stream.set_nodelay(true)?;
+        Client::on(stream)
+    }
+
+    fn on(stream: TcpStream) -> Result<Client, Failure> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client {
@@ -108,10 +115,22 @@ impl Client {
 
     /// Logs in as `login` says.
     pub fn login(address: SocketAddr, login: &Login<'_>) -> Result<Client, Failure> {
-        let mut client = match login.from {
+        let client = match login.from {
             None => Client::dial(address)?,
             Some(from) => Client::over(connect_from(from, address)?)?,
         };
+        client.log_in(login)
+    }
+
+    /// The same by a Unix socket.
+    pub fn login_by_socket(path: &Path, login: &Login<'_>) -> Result<Client, Failure> {
+        let stream = UnixStream::connect(path)?;
+        // The standard library's types differ by their addresses, which nobody asks for here.
+        Client::on(TcpStream::from(OwnedFd::from(stream)))?.log_in(login)
+    }
+
+    fn log_in(mut self, login: &Login<'_>) -> Result<Client, Failure> {
+        let client = &mut self;
         client.set_patience(login.patience)?;
         client.stream.tcp.write_all(login.preface)?;
         let payload = client.read_packet()?;
@@ -156,7 +175,7 @@ impl Client {
         if let Some(algorithm) = login.compress {
             client.stream.compress(algorithm);
         }
-        Ok(client)
+        Ok(self)
     }
 
     /// Adds the flags of TLS and compression, and starts the former. What the server does not offer

@@ -16,6 +16,7 @@ pub mod staging;
 pub(crate) mod two;
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use ::farm::{
     Status, samples,
 };
 use mysql_wire::auth;
-use reactor::Io;
+use reactor::{Address, Io, Listener};
 use routing::rules::Rulebook;
 use session::{
     Allowed, BackendCredential, BarriersHeld, Ceilings, Consistency, Counting, DistTxnTerms, Fault,
@@ -64,6 +65,8 @@ pub struct Tuning {
     pub fates: Option<Arc<Fates>>,
     /// The farm's other routers; there are none by default.
     pub peers: Arc<dyn Peers>,
+    /// Clients come by this Unix socket, too.
+    pub socket: Option<PathBuf>,
 }
 
 /// Says what became of a write.
@@ -124,8 +127,17 @@ impl Default for Tuning {
             rules: Arc::default(),
             fates: None,
             peers: Arc::new(NoPeers),
+            socket: None,
         }
     }
+}
+
+/// Those of a door: a free port of loopback, and the Unix socket that a test wants.
+fn listeners(socket: Option<&Path>) -> Vec<Listener> {
+    let port = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let socket = socket.map(|path| Address::Socket(path.to_owned()));
+    let listen = |address| reactor::listen(&address, 0o777).expect("an address that is free");
+    [port].into_iter().chain(socket).map(listen).collect()
 }
 
 /// An account with `mysql_native_password`, as the servers would have it.
@@ -193,7 +205,7 @@ impl Door {
             counting: tuning.counting,
         }));
         let inner = door_sql::start(door_sql::Options {
-            listener: door_sql::listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port"),
+            listeners: listeners(tuning.socket.as_deref()),
             threads: tuning.threads,
             io: tuning.io,
             live: live.clone(),
@@ -215,7 +227,7 @@ impl Door {
         })
         .expect("the door opens");
         Door {
-            address: inner.address(),
+            address: inner.tcp().expect("it listens on loopback"),
             shared: inner.shared(),
             inner: Some(inner),
             live,

@@ -158,6 +158,7 @@ fn inside_tls(server: &Server, pair: &Pair, servers: ServerTls) -> Door {
         trust: Trust::new(servers, None).expect("no authority is asked"),
         compress: None,
         proxy: None,
+        sockets: false,
     };
     let shown = Some(shown.expect("a good pair"));
     Door::start(&[server], |tuning| {

@@ -36,6 +36,7 @@ fn transport(compress: Option<Algorithm>) -> Arc<Transport> {
             trust,
             compress,
             proxy: None,
+            sockets: false,
         },
         None => Terms::plain(),
     };

@@ -10,5 +10,6 @@ mod limits;
 mod peers;
 mod processlist;
 mod proxy_protocol;
+mod sockets;
 mod tls;
 mod tls_servers;

@@ -11,6 +11,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::handshake::TlsRequest;
 use reactor::Io;
+use rustls::HandshakeKind;
 use session::{ClientTls, Terms, Transport};
 use testkit::certificates::{Authority, Pair};
 use testkit::client::{Failure, Login, Value, any_certificate};
@@ -19,7 +20,7 @@ use testkit::{Client, Door, Release, Stage};
 
 const SOON: Duration = Duration::from_secs(20);
 
-fn shown(pair: &Pair) -> Presented {
+pub(crate) fn shown(pair: &Pair) -> Presented {
     let read = |path| fs::read(path).expect("a file of the test");
     Presented::from_pem(&read(&pair.certificate), &read(&pair.key), None).expect("a good pair")
 }
@@ -67,6 +68,22 @@ fn tls_is_offered_and_not_forced() {
         client.run("SET @a = 5");
         assert_eq!(client.value("SELECT @a"), "5");
         client.quit();
+    });
+}
+
+#[test]
+fn a_client_resumes_its_session_with_the_ticket() {
+    let Some(stage) = Stage::shared() else { return };
+    each_io(&stage, ClientTls::Required, |door| {
+        let login = secure();
+        let kinds = [(); 3].map(|()| {
+            let mut client = door.login(&login).expect("logged in");
+            // The ticket comes before the first answer.
+            assert_eq!(client.value("SELECT 1"), "1");
+            client.tls().and_then(|tls| tls.handshake_kind())
+        });
+        assert_eq!(kinds[0], Some(HandshakeKind::Full));
+        assert_eq!(kinds[1..], [Some(HandshakeKind::Resumed); 2]);
     });
 }
 

@@ -25,6 +25,7 @@ fn door(server: &Server, mode: ServerTls, ca: Option<&Authority>) -> Door {
         trust: Trust::new(mode, ca.as_deref()).expect("authorities"),
         compress: None,
         proxy: None,
+        sockets: false,
     };
     door_with(server, terms)
 }
@@ -180,6 +181,7 @@ fn without_a_common_cipher_only_preferred_goes_on() {
             trust,
             compress,
             proxy: None,
+            sockets: false,
         },
     );
     assert_eq!(cipher(&door).expect("without TLS"), "");
@@ -203,6 +205,7 @@ fn mariadb_11_4_makes_its_own_certificate() {
             trust,
             compress,
             proxy: None,
+            sockets: false,
         },
     );
     assert!(!cipher(&door).expect("it is offered").is_empty());

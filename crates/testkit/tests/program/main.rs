@@ -11,6 +11,7 @@ mod package;
 mod php;
 mod router_tls;
 mod seeds;
+mod sockets;
 mod store;
 mod systemd;
 mod top;

@@ -22,7 +22,7 @@ impl Core {
         offered: Option<Arc<Presented>>,
     ) -> Result<(), End> {
         if !is_tls_request(client.request.payload()) {
-            if self.shared.transport.tls == ClientTls::Required {
+            if self.shared.transport.tls == ClientTls::Required && !client.is_private() {
                 client.capabilities = Capabilities::PROTOCOL_41;
                 let refusal = error::SECURE_TRANSPORT_REQUIRED;
                 return Err(client.refuse(&refusal, &[]).await);

@@ -6,6 +6,7 @@ use mysql_wire::relay::Expect;
 
 use crate::client::request::Request;
 use crate::consistency::promises::Promises;
+use crate::consistency::write_tags::{COMMENT_BYTES_MAX, Comment};
 use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::Core;
 
@@ -26,15 +27,15 @@ pub(crate) fn tag_for(
     promises: &Promises,
     connection: &Connection,
     shape: &Shape,
-) -> String {
+) -> Comment {
     match promises.tags(connection, shape) {
         true => core.write_tags.comment(connection),
-        false => String::new(),
+        false => Comment::NONE,
     }
 }
 
-/// The current command and the pipeline behind it with the write tags that belong to them; `None` when
-/// none does, and the client's own bytes may be sent.
+/// The current command and the pipeline behind it with the write tags that belong to them, in a buffer of
+/// the core, to which it goes back; `None` when none does, and the client's own bytes may be sent.
 pub(crate) fn tagged(
     core: &Core,
     request: &Request,
@@ -53,13 +54,14 @@ pub(crate) fn tagged(
     }
     let comment = core.write_tags.comment(connection);
     let mut rest = request.frames(run.pipeline.bytes);
-    let mut out = Vec::with_capacity(rest.len() + (commands.len() + 1) * comment.len());
+    let mut out = core.take_buffer();
+    out.reserve(rest.len() + (commands.len() + 1) * COMMENT_BYTES_MAX);
     let tagged = commands.iter().map(|command| carries(&command.shape, command.job));
     for tagged in std::iter::once(first).chain(tagged) {
         let bytes = Header::parse(rest).map_or(0, |header| header.payload_bytes);
         let frame = rest.get(..HEADER_BYTES + bytes)?;
         match tagged && bytes < TEXT_BYTES_MAX {
-            true => tag_frame(&mut out, frame, &comment),
+            true => tag_frame(&mut out, frame, comment.as_str()),
             false => out.extend_from_slice(frame),
         }
         rest = &rest[frame.len()..];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farm::Snapshot;
+use farm::local::address_of;
 use mysql_wire::status::Status;
 use routing::Level;
 use routing::rules::{Fallback, Hook, Rules};
@@ -99,7 +100,7 @@ fn hook_question(
         .then(|| lossy(user_variables::text(&context.client.request, context.prepared, job)));
     json!({
         "user": lossy(context.user.name()),
-        "client": context.user.peer.ip().to_canonical().to_string(),
+        "client": address_of(context.user.peer.ip()).to_string(),
         "database": context.variables.state.database().map(lossy),
         "text": text,
         "digest": user_variables::digest(context.core, &context.client.request, context.variables, context.prepared, shape, job).map(|digest| digest.to_string()),

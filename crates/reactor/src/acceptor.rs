@@ -1,38 +1,36 @@
-//! The listening side: one thread that accepts and hands sockets on.
+//! The listening side: one thread that accepts at all of a door's listeners and hands sockets on.
 //!
 //! One acceptor deals connections to the cores in turn. A listener per core (SO_REUSEPORT) would let
 //! the kernel hash eight connections six to two, and one busy core decides the tail latency.
 //!
-//! The listening socket may be shared with another process, which takes clients over while this one
+//! A listening socket may be shared with another process, which takes clients over while this one
 //! rests. So it is never shut down, only closed, and it does not block: a client that both see coming
 //! may be the other's.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
-use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that the kernel keeps for us while the acceptor is busy.
-const BACKLOG: i32 = 4096;
+use crate::listener::{Address, Listener};
+use crate::stream::Stream;
 
 /// Pause when nobody can be taken until a client goes; without it the thread would spin.
 const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(10);
 
-/// A listening socket with its thread.
+/// The listening sockets of a door, with their thread.
 pub struct Acceptor {
     shared: Arc<Shared>,
-    address: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the acceptor and its thread both hold.
 struct Shared {
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     /// Wakes the thread from its wait for clients.
     wake: OwnedFd,
     phase: Mutex<Phase>,
@@ -50,22 +48,19 @@ enum Phase {
     Ends,
 }
 
-/// Listens on an address. The error names it and, for the common causes, the cure.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    bind(address).map_err(|error| explain(address, &error))
-}
-
 impl Acceptor {
-    /// Calls `take` on the acceptor's thread for every connection to this listening socket.
+    /// Calls `take` on the acceptor's thread for every connection to one of these listening sockets, with
+    /// the client's address; who comes by a Unix socket has none.
     pub fn start(
-        listener: TcpListener,
-        mut take: impl FnMut(TcpStream, SocketAddr) + Send + 'static,
+        listeners: Vec<Listener>,
+        mut take: impl FnMut(Stream, Option<SocketAddr>) + Send + 'static,
     ) -> io::Result<Acceptor> {
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        for listener in &listeners {
+            listener.set_nonblocking()?;
+        }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let shared = Arc::new(Shared {
-            listener,
+            listeners,
             wake: rustix::event::eventfd(0, flags)?,
             phase: Mutex::new(Phase::Accepts),
             changed: Condvar::new(),
@@ -76,19 +71,27 @@ impl Acceptor {
             .spawn(move || of_thread.run(&mut take))?;
         Ok(Acceptor {
             shared,
-            address,
             thread: Some(thread),
         })
     }
 
-    /// The bound address: the port is the real one where 0 was asked for.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.shared.listeners.iter().map(Listener::address)
     }
 
-    /// The socket once more, to be given to another process.
-    pub fn listener(&self) -> io::Result<TcpListener> {
-        self.shared.listener.try_clone()
+    /// The bound TCP address: the port is the real one where 0 was asked for. `None` where clients come by
+    /// Unix sockets only.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        self.addresses().find_map(|address| match address {
+            Address::Tcp(address) => Some(*address),
+            Address::Socket(_) => None,
+        })
+    }
+
+    /// The sockets once more, to be given to another process.
+    pub fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        self.shared.listeners.iter().map(Listener::socket).collect()
     }
 
     /// Takes nobody from now on until [`Acceptor::resume`]: connections wait in the kernel, or are
@@ -115,7 +118,7 @@ impl Acceptor {
     }
 
     /// Takes those who have connected already, unless it rests, and then nobody; waits for the thread.
-    /// The socket is closed when the acceptor is dropped.
+    /// The sockets are closed when the acceptor is dropped.
     pub fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             *self.shared.lock() = Phase::Ends;
@@ -143,20 +146,28 @@ impl Shared {
     }
 
     /// The thread's life.
-    fn run(&self, take: &mut impl FnMut(TcpStream, SocketAddr)) {
+    fn run(&self, take: &mut impl FnMut(Stream, Option<SocketAddr>)) {
         while self.may_accept() {
-            match self.listener.accept() {
-                Ok((stream, peer)) => take(stream, peer),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if *self.lock() == Phase::Ends {
-                        return;
+            let mut took = false;
+            for listener in &self.listeners {
+                match listener.accept() {
+                    Ok((stream, peer)) => {
+                        take(stream, peer);
+                        took = true;
                     }
-                    self.wait_for_clients();
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if out_of_descriptors(&error) => {
+                        std::thread::park_timeout(NO_DESCRIPTORS_PAUSE);
+                        took = true;
+                    }
+                    Err(_) => took = true,
                 }
-                Err(error) if out_of_descriptors(&error) => {
-                    std::thread::park_timeout(NO_DESCRIPTORS_PAUSE);
+            }
+            if !took {
+                if *self.lock() == Phase::Ends {
+                    return;
                 }
-                Err(_) => {}
+                self.wait_for_clients();
             }
         }
     }
@@ -177,39 +188,14 @@ impl Shared {
     }
 
     fn wait_for_clients(&self) {
-        let mut watched = [
-            PollFd::new(&self.listener, PollFlags::IN),
-            PollFd::new(&self.wake, PollFlags::IN),
-        ];
+        let wake = PollFd::new(&self.wake, PollFlags::IN);
+        let of_listeners = self.listeners.iter();
+        let of_listeners = of_listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
+        let mut watched: Vec<PollFd<'_>> = of_listeners.chain([wake]).collect();
         // An interrupted wait is as good as one that ended.
         let _ = rustix::event::poll(&mut watched, None);
         let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-fn explain(address: SocketAddr, error: &io::Error) -> io::Error {
-    let cure = match error.kind() {
-        io::ErrorKind::AddrInUse => "another process has this port; stop it or choose another port",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need the right to bind them",
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address",
-        _ => "check the address",
-    };
-    io::Error::new(
-        error.kind(),
-        format!("cannot listen on {address}: {error}; {cure}"),
-    )
 }
 
 fn out_of_descriptors(error: &io::Error) -> bool {
