@@ -443,6 +443,7 @@ impl Maker<'_, '_> {
                     by: Vec::new(),
                     at,
                     word: "AND",
+                    called: PARTS.to_owned(),
                 }],
             }),
             locks: false,

@@ -1,14 +1,16 @@
 //! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use farm::{ClientError, error};
 use mysql_wire::relay::Expect;
 use planner::place::Spot;
-use planner::{Answer, Finish, Unanswered};
-use sqltext::{Class, Facts, MsHint, Verb};
+use planner::{Answer, Finish, Fragment, Unanswered};
+use sqltext::{Class, Dialect, Digest, Facts, MsHint, Verb};
 
 use super::Where;
+use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::consistency::consistency_hints;
@@ -18,12 +20,19 @@ use crate::execution::cache::recall;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::place;
-use crate::place::into;
+use crate::place::plans::Guess;
+use crate::place::{estimate, into};
 use crate::scatter::{Part, Scatter, Wanted, all_servers, sift};
 use crate::session::Session;
 use crate::transaction::unit_of_work;
 use crate::variables::lasting;
 use crate::variables::session_variables::SessionVariables;
+
+/// A server's guess of how many rows a fragment has is asked for anew after so long.
+const KEPT_S: u64 = 60;
+
+/// So long all groups together have to answer what they guess.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.
@@ -209,7 +218,12 @@ impl Session {
                     Err(refusal) => return self.client.pass_refusal(&refusal).await,
                 };
                 match answer_of(&self.core, &self.handle, &self.variables, &text) {
-                    Ok(answer) => self.answer_rows(answer, shape, job).await,
+                    Ok(mut answer) => {
+                        let (core, user) = (&self.core, &self.user);
+                        let asked = order_by_size(core, user, &self.variables, &mut answer);
+                        Box::pin(asked).await;
+                        self.answer_rows(answer, shape, job).await
+                    }
                     Err((error, detail)) => self.client.error(&error, &[&detail]).await,
                 }
             }
@@ -294,7 +308,9 @@ pub(super) fn answer_of(
     variables: &SessionVariables,
     text: &[u8],
 ) -> Result<Answer, (ClientError, String)> {
-    planned(core, handle, variables, text, planner::answer)
+    let mut answer = planned(core, handle, variables, text, planner::answer)?;
+    order_by_known(core, variables, &mut answer);
+    Ok(answer)
 }
 
 /// What the planner makes of a text that needs several groups, or why it makes nothing of it.
@@ -325,4 +341,68 @@ pub(super) fn planned<T>(
         Unanswered::Unknown(why) => refused(why),
         Unanswered::Disabled(shard) => (error::SHARD_DISABLED, shard.to_string()),
     })
+}
+
+/// Orders the fetches of a gathered answer by what is known already.
+fn order_by_known(core: &Core, variables: &SessionVariables, answer: &mut Answer) {
+    let shapes = shapes(variables, answer);
+    let rows = |shape: &Digest| core.plans.sizes.get(shape).map(|guess| guess.rows);
+    let known: Vec<Option<u64>> = shapes.iter().map(rows).collect();
+    let filtered = variables.mode.dialect == Dialect::MySql;
+    planner::order_by_size(answer, &known, filtered);
+}
+
+/// The same, and asks for what is not known, or was asked for long ago.
+async fn order_by_size(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    answer: &mut Answer,
+) {
+    let shapes = shapes(variables, answer);
+    let old_s = core.now_s.get().saturating_sub(KEPT_S);
+    let is_fresh = |shape: &Digest| {
+        let guess = core.plans.sizes.get(shape);
+        guess.is_some_and(|guess| guess.made_s >= old_s)
+    };
+    if shapes.iter().all(is_fresh) {
+        return;
+    }
+    let asked = async {
+        for (fragment, shape) in answer.fragments.iter().zip(&shapes) {
+            if is_fresh(shape) {
+                continue;
+            }
+            let groups = groups(fragment);
+            let text = &fragment.text;
+            if let Some(rows) = estimate::rows_of_part(core, user, variables, &groups, text).await {
+                let made_s = core.now_s.get();
+                core.plans.sizes.put(*shape, Guess { rows, made_s });
+            }
+        }
+    };
+    if reactor::timeout(PATIENCE, asked).await.is_some() {
+        order_by_known(core, variables, answer);
+    }
+}
+
+/// The shapes of the fragments; none where their order does not matter.
+fn shapes(variables: &SessionVariables, answer: &Answer) -> Vec<Digest> {
+    match &answer.finish {
+        Finish::Scratch(scratch) if !answer.locks && planner::asks_for_sizes(scratch) => {
+            let fragments = answer.fragments.iter();
+            let shape = |it: &Fragment| Digest::of(it.text.as_bytes(), &variables.mode);
+            fragments.map(shape).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// As [`estimate::rows_of_part`] has them.
+fn groups(fragment: &Fragment) -> String {
+    let all = fragment.groups.join(",");
+    match fragment.any {
+        true => format!("{}{all}", estimate::ANY),
+        false => all,
+    }
 }
