@@ -353,7 +353,9 @@ async fn run_core(
                 drop(tell.send(session::units_of_work_before(&core, epoch)))
             }
             // Who asked may have stopped waiting.
-            Message::Answer(tell) => drop(tell.send(())),
+            Message::Answer(tell) => {
+                let _ = tell.send(());
+            }
             Message::Drain => core.drain(),
             Message::Stop => break,
         }

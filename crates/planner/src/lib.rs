@@ -45,7 +45,7 @@ pub use catalog::{Catalog, Kind};
 pub use columns::{FIELD_END, ROW_END, put_field};
 pub use depth::STACK_BYTES;
 pub use fold::{Call, Constant};
-pub use gather::{Passed, Reduced, Reduction, to_change};
+pub use gather::{Passed, Reduced, Reduction, asks_for_sizes, order_by_size, to_change};
 pub use read::read;
 pub use shards::groups_of;
 pub use values::{SessionValue, session_values, with_values};

@@ -37,6 +37,7 @@ pub(super) fn fetched(
             true => "WHERE",
             false => "AND",
         },
+        called: reference.called().to_owned(),
     };
     if let Some(lock) = reference.lock {
         from.push(' ');

@@ -3,6 +3,7 @@
 //! it is written but for the names.
 
 mod conditions;
+mod cost;
 mod fetch;
 mod filters;
 mod keys;
@@ -29,6 +30,7 @@ use references::{Finder, Reference};
 /// More tables are not gathered.
 const TABLES_MAX: usize = 1000;
 
+pub use cost::{asks_for_sizes, order_by_size};
 pub(crate) use pull::{follows_table, locks_rows, pull};
 pub use reduce::{Passed, Reduced, Reduction};
 

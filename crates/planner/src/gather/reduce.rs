@@ -39,9 +39,16 @@ pub struct Reduced {
     /// Where in the fragment's text a condition more is put, and the word in front of it.
     pub at: usize,
     pub word: &'static str,
+    /// What the statement calls the table.
+    pub called: String,
 }
 
 impl Reduced {
+    /// The table has conditions of its own.
+    pub(super) fn has_conditions(&self) -> bool {
+        self.word == "AND"
+    }
+
     /// The fragment's text with these conditions more.
     pub fn text(&self, text: &str, conditions: &[String]) -> String {
         match conditions.is_empty() {

@@ -3,6 +3,7 @@
 
 mod alone;
 mod derived;
+mod grouping;
 mod groups;
 mod kinds;
 mod names;

@@ -1,18 +1,19 @@
 //! Groups of which every shard has a part, and that the merge cannot finish: the statement computes with
-//! aggregates, sorts or chooses groups by them, or has a ROLLUP. Each shard sends the parts of its groups,
-//! and the statement runs on the scratch server over those: COUNT and SUM are added up, MIN and MAX taken
-//! once more, AVG is a sum by a count.
+//! aggregates, sorts or chooses groups by them, has windows over groups, DISTINCT values or a ROLLUP. Each
+//! shard sends the parts of its groups, and the statement runs on the scratch server over those: COUNT and
+//! SUM are added up, MIN and MAX taken once more, AVG is a sum by a count, and what is DISTINCT is asked of
+//! the values that came.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use farm::sharding::Column;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, Query, SelectItem, Visit, Visitor,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Query, SelectItem, Visit, Visitor, WindowType,
 };
 use sqltext::{Dialect, Edit, Piece, PieceKind, Span, edited, pieces, ticked};
 
+use super::grouping::Grouping;
 use super::kinds::{self, Kind, arguments};
 use super::names::alike;
 use super::{Read, is_constant, scale};
@@ -29,16 +30,16 @@ const SCALE_MAX: usize = 30;
 const PARTS: &str = "heddle";
 
 /// A column of the parts' table, as the statement names it.
-fn of_parts(column: &str) -> String {
+pub(super) fn of_parts(column: &str) -> String {
     format!("{PARTS}.{column}")
 }
 
 /// A column of the parts' table.
-struct Sent {
+pub(super) struct Sent {
     /// What the shards are asked for.
-    text: String,
-    declared: String,
-    written: Written,
+    pub text: String,
+    pub declared: String,
+    pub written: Written,
 }
 
 impl Read<'_> {
@@ -53,7 +54,8 @@ impl Read<'_> {
         asked: &Asked<'_>,
         why: String,
     ) -> Result<Answer, String> {
-        if self.clauses.distinct || self.clauses.locks.is_some() || self.text.contains('@') {
+        let named = !self.select.named_window.is_empty();
+        if named || self.clauses.locks.is_some() || self.text.contains('@') {
             return Err(why);
         }
         let counts = [
@@ -65,25 +67,12 @@ impl Read<'_> {
         }
         let all = pieces(self.text.as_bytes(), asked.mode)
             .ok_or_else(|| "the text's quotes are not sure to end".to_owned())?;
-        let mut maker = Maker {
-            read: self,
-            all: &all,
-            sent: Vec::new(),
-            keys: Vec::new(),
-            edits: Vec::new(),
-            depth: 0,
-            selects: true,
-        };
-        maker.groups()?;
-        maker.items()?;
-        maker.selects = false;
-        for (span, order) in self.clauses.orders.iter().zip(self.ordered) {
-            if !self.names_item(order) && !is_constant(order) {
-                maker.expression(order, span.0)?;
-            }
-        }
-        if let (Some(having), Some(span)) = (&self.select.having, self.clauses.having) {
-            maker.expression(having, span)?;
+        let mut maker = Maker::of(self, &all);
+        maker.make()?;
+        if maker.is_finer && maker.counts {
+            maker = Maker::of(self, &all);
+            maker.is_finer = true;
+            maker.make()?;
         }
         maker.finish(query, groups, asked, why)
     }
@@ -102,7 +91,7 @@ impl Read<'_> {
 
 impl Read<'_> {
     /// So many items have the name by which something is grouped: servers may not choose among them.
-    fn items_called(&self, group: &Expr) -> usize {
+    pub(super) fn items_called(&self, group: &Expr) -> usize {
         let Expr::Identifier(name) = group else {
             return 0;
         };
@@ -128,79 +117,65 @@ impl Read<'_> {
     }
 }
 
-struct Maker<'r, 'a> {
-    read: &'r Read<'a>,
-    all: &'r [Piece],
-    sent: Vec<Sent>,
-    /// The columns of GROUP BY, by table and name, and what they are called in the parts' table.
-    keys: Vec<(usize, Arc<str>)>,
-    edits: Vec<Edit>,
+pub(super) struct Maker<'r, 'a> {
+    pub read: &'r Read<'a>,
+    pub all: &'r [Piece],
+    pub sent: Vec<Sent>,
+    pub grouping: Grouping<'r>,
+    pub edits: Vec<Edit>,
     /// How deep within an aggregate a visit is.
     depth: usize,
+    /// The same within an expression by whose values the parts are grouped.
+    within: usize,
     /// The visit is of the select list, where items have no names yet.
     selects: bool,
+    /// A group of the statement may have several groups of a shard: what they count apart overlaps.
+    pub is_finer: bool,
+    /// DISTINCT values are counted by the shards and added up.
+    counts: bool,
 }
 
-fn bytes(span: Span) -> (usize, usize) {
+pub(super) fn bytes(span: Span) -> (usize, usize) {
     (span.start as usize, span.end as usize)
 }
 
-impl Maker<'_, '_> {
-    fn not(what: &str) -> String {
-        format!("{what} of parts is not known")
+impl<'r, 'a> Maker<'r, 'a> {
+    fn of(read: &'r Read<'a>, all: &'r [Piece]) -> Maker<'r, 'a> {
+        Maker {
+            read,
+            all,
+            sent: Vec::new(),
+            grouping: Grouping::default(),
+            edits: Vec::new(),
+            depth: 0,
+            within: 0,
+            selects: true,
+            is_finer: false,
+            counts: false,
+        }
     }
 
-    /// GROUP BY: plain columns only.
-    fn groups(&mut self) -> Result<(), String> {
+    /// Reads all clauses.
+    fn make(&mut self) -> Result<(), String> {
+        self.groups()?;
+        self.items()?;
+        self.selects = false;
         let read = self.read;
-        let GroupByExpr::Expressions(groups, _) = &read.select.group_by else {
-            return Err("GROUP BY ALL".to_owned());
-        };
-        if groups.len() != read.clauses.groups.len() {
-            return Err("its clauses are not sure".to_owned());
+        for (span, order) in read.clauses.orders.iter().zip(read.ordered) {
+            if !read.names_item(order) && !is_constant(order) {
+                self.expression(order, span.0)?;
+            }
         }
-        for (group, span) in groups.iter().zip(&read.clauses.groups) {
-            if read.items_called(group) > 1 {
-                return Err("it is grouped by the name of several items".to_owned());
-            }
-            let (expr, _) = read.meant_by_group(group)?;
-            let (table, column) = read
-                .partition
-                .names
-                .column(expr)
-                .ok_or_else(|| "it is grouped by what is no column".to_owned())?;
-            if kinds::of_column(column).is_none() {
-                return Err("it is grouped by a column of another type".to_owned());
-            }
-            let at = self.key(table, column, expr)?;
-            self.edits
-                .push((bytes(*span), of_parts(&self.read.own_name(at))));
+        if let (Some(having), Some(span)) = (&read.select.having, read.clauses.having) {
+            self.expression(having, span)?;
         }
         Ok(())
     }
+}
 
-    /// The place of a column among those of GROUP BY, which it comes into.
-    fn key(&mut self, table: usize, column: &Column, expr: &Expr) -> Result<usize, String> {
-        if self.read.partition.names.entries[table].derived {
-            return Err("it is grouped by a derived table's column".to_owned());
-        }
-        let name = column.name.clone();
-        if let Some(at) = self.keys.iter().position(|it| *it == (table, name.clone())) {
-            return Ok(at);
-        }
-        let text = self.text_of(expr)?.to_owned();
-        let (text, written) = asked_as(column, &text);
-        let at = self.keys.len();
-        self.sent.insert(
-            at,
-            Sent {
-                text,
-                declared: declared_as(column, &self.read.own_name(at), true),
-                written,
-            },
-        );
-        self.keys.push((table, name));
-        Ok(at)
+impl Maker<'_, '_> {
+    pub(super) fn not(what: &str) -> String {
+        format!("{what} of parts is not known")
     }
 
     /// Where a column stands.
@@ -216,7 +191,7 @@ impl Maker<'_, '_> {
         Some((start as usize, end as usize))
     }
 
-    fn text_of(&self, expr: &Expr) -> Result<&str, String> {
+    pub(super) fn text_of(&self, expr: &Expr) -> Result<&str, String> {
         let (start, end) = self
             .place(expr)
             .ok_or_else(|| "a column is not found in the text".to_owned())?;
@@ -250,7 +225,7 @@ impl Maker<'_, '_> {
     }
 
     /// Puts the parts' columns into an expression.
-    fn expression(&mut self, expr: &Expr, span: Span) -> Result<(), String> {
+    pub(super) fn expression(&mut self, expr: &Expr, span: Span) -> Result<(), String> {
         self.read.piece(span)?;
         match expr.visit(self) {
             ControlFlow::Break(why) => Err(why),
@@ -262,15 +237,16 @@ impl Maker<'_, '_> {
         let found = self.read.partition.names.column(expr);
         if !self.selects && self.read.names_item(expr) {
             // Whether the item or a column is meant depends on the clause.
-            return match found.is_none() || self.read.names_itself(expr) {
-                true => Ok(()),
-                false => Err("a name is that of a column and of an item".to_owned()),
-            };
+            match found.is_none() || self.read.names_itself(expr) {
+                true if self.within == 0 => return Ok(()),
+                true => {}
+                false => return Err("a name is that of a column and of an item".to_owned()),
+            }
         }
         let (table, column) =
             found.ok_or_else(|| "a name is used that is no column of its groups".to_owned())?;
-        let same = |it: &(usize, Arc<str>)| *it == (table, column.name.clone());
-        let at = self.keys.iter().position(same);
+        let named = (table, column.name.clone());
+        let at = self.grouping.place(&named, self.within > 0);
         let at = at.ok_or_else(|| "a column is used that it is not grouped by".to_owned())?;
         let place = self.place(expr);
         let place = place.ok_or_else(|| "a column is not found in the text".to_owned())?;
@@ -279,7 +255,7 @@ impl Maker<'_, '_> {
     }
 
     /// The bytes of a call, from its name to its parenthesis.
-    fn call(&self, function: &Function) -> Option<(usize, usize)> {
+    pub(super) fn call(&self, function: &Function) -> Option<(usize, usize)> {
         let name = function.name.0.first()?.as_ident()?;
         let start = self.read.lines.byte(name.span.start)?;
         let first = self.all.iter().position(|it| it.span.start == start)?;
@@ -298,14 +274,31 @@ impl Maker<'_, '_> {
         None
     }
 
-    /// A new column of the parts' table, as the statement names it.
+    /// A column of the parts' table that no column of a table is, as the statement names it.
     fn send(&mut self, text: String, kind: &str, written: Written) -> String {
-        let name = self.read.own_name(self.sent.len());
-        self.sent.push(Sent {
-            text,
-            declared: format!("{name} {kind} NULL"),
-            written,
-        });
+        let declared = |name: &str| format!("{name} {kind} NULL");
+        self.send_as(text, declared, written)
+    }
+
+    /// The same, of a type with a clause. One that is sent already is the same.
+    fn send_as(
+        &mut self,
+        text: String,
+        declared: impl Fn(&str) -> String,
+        written: Written,
+    ) -> String {
+        let name = |at: usize| self.read.own_name(at);
+        let mut sent = self.sent.iter().enumerate();
+        let same = sent.position(|(at, it)| it.text == text && it.declared == declared(&name(at)));
+        let at = same.unwrap_or(self.sent.len());
+        let name = name(at);
+        if same.is_none() {
+            self.sent.push(Sent {
+                text,
+                declared: declared(&name),
+                written,
+            });
+        }
         of_parts(&name)
     }
 
@@ -315,8 +308,7 @@ impl Maker<'_, '_> {
         let FunctionArguments::List(list) = &function.args else {
             return Err(not());
         };
-        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
-        if distinct || function.over.is_some() || !list.clauses.is_empty() {
+        if !list.clauses.is_empty() {
             return Err(not());
         }
         let place = self.call(function).ok_or_else(not)?;
@@ -327,8 +319,12 @@ impl Maker<'_, '_> {
         );
         let arguments = arguments(function);
         let with = match (&*name, &arguments[..]) {
-            ("count", [_]) => self.counted(text),
             ("count", _) if wild => self.counted(text),
+            ("count", _) if is_distinct(function) => {
+                self.counts = true;
+                self.counted(text)
+            }
+            ("count", [_]) => self.counted(text),
             ("sum" | "avg", [argument]) => {
                 let scale = self.scale(argument).filter(|it| *it <= SCALE_MAX);
                 let scale = scale.ok_or_else(not)?;
@@ -357,14 +353,9 @@ impl Maker<'_, '_> {
                     return Err(not());
                 }
                 let (text, written) = asked_as(column, &text);
-                let sent = self.read.own_name(self.sent.len());
-                let declared = declared_as(column, &sent, true);
-                self.sent.push(Sent {
-                    text,
-                    declared,
-                    written,
-                });
-                format!("{name}({})", of_parts(&sent))
+                let declared = |name: &str| declared_as(column, name, true);
+                let sent = self.send_as(text, declared, written);
+                format!("{name}({sent})")
             }
             _ => return Err(not()),
         };
@@ -377,7 +368,20 @@ impl Maker<'_, '_> {
         format!("CAST(COALESCE(SUM({sent}), 0) AS SIGNED)")
     }
 
-    fn scale(&self, expr: &Expr) -> Option<usize> {
+    /// Of a DISTINCT: its values are on one shard each, as their shard keys are, or it does not matter.
+    fn counts_apart(&self, function: &Function) -> bool {
+        let mut keys = arguments(function).into_iter();
+        let name = function.name.to_string();
+        let of_ends = ["min", "max"]
+            .iter()
+            .any(|it| name.eq_ignore_ascii_case(it));
+        of_ends
+            || name.eq_ignore_ascii_case("count")
+                && !self.is_finer
+                && keys.any(|it| self.read.partition.is_live_key(it))
+    }
+
+    pub(super) fn scale(&self, expr: &Expr) -> Option<usize> {
         scale::of(&self.read.partition.names, expr)
     }
 
@@ -402,8 +406,7 @@ impl Maker<'_, '_> {
             |(at, sent): (usize, &Sent)| format!("{} AS {}", sent.text, self.read.own_name(at));
         let sent: Vec<String> = self.sent.iter().enumerate().map(named).collect();
         let mut text = format!("SELECT {} FROM {rows}", sent.join(", "));
-        let keys = clauses.groups.iter().zip(self.group_texts()?);
-        for (at, (_, group)) in keys.enumerate() {
+        for (at, group) in self.grouping.by.iter().enumerate() {
             let word = if at == 0 { "\nGROUP BY" } else { "," };
             text.push_str(&format!("{word} {group}"));
         }
@@ -440,6 +443,7 @@ impl Maker<'_, '_> {
                     by: Vec::new(),
                     at,
                     word: "AND",
+                    called: PARTS.to_owned(),
                 }],
             }),
             locks: false,
@@ -457,18 +461,6 @@ impl Maker<'_, '_> {
             engine(dialect)
         )
     }
-
-    /// What stands in GROUP BY, with columns in place of names of the select list.
-    fn group_texts(&self) -> Result<Vec<String>, String> {
-        let GroupByExpr::Expressions(groups, _) = &self.read.select.group_by else {
-            return Err("GROUP BY ALL".to_owned());
-        };
-        let text = |group: &Expr| {
-            let (expr, _) = self.read.meant_by_group(group)?;
-            Ok(self.text_of(expr)?.to_owned())
-        };
-        groups.iter().map(text).collect()
-    }
 }
 
 impl Visitor for Maker<'_, '_> {
@@ -479,16 +471,27 @@ impl Visitor for Maker<'_, '_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+        if self.within > 0 || self.depth == 0 && self.grouping.has(expr) {
+            return self.visit_within(expr);
+        }
         let aggregate = is_aggregate(expr);
         let done = match expr {
-            Expr::Function(function) if aggregate && self.depth == 0 => self.aggregate(function),
-            Expr::Function(function) if aggregate => Err(Self::not(&function.name.to_string())),
-            Expr::Function(function) if self.depth == 0 => {
-                match functions::is_pure(&function.name.to_string()) && function.over.is_none() {
-                    true => Ok(()),
-                    false => Err(Self::not(&function.name.to_string())),
-                }
+            Expr::Function(function) if aggregate && self.depth > 0 => {
+                Err(Self::not(&function.name.to_string()))
             }
+            Expr::Function(function)
+                if aggregate && is_distinct(function) && !self.counts_apart(function) =>
+            {
+                if let Err(why) = self.distinct(function) {
+                    return ControlFlow::Break(why);
+                }
+                return self.visit_within(expr);
+            }
+            Expr::Function(function) if aggregate => self.aggregate(function),
+            Expr::Function(function) if self.depth == 0 => match is_of_groups(function) {
+                true => Ok(()),
+                false => Err(Self::not(&function.name.to_string())),
+            },
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 => {
                 self.column(expr)
             }
@@ -504,11 +507,53 @@ impl Visitor for Maker<'_, '_> {
     }
 
     fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
-        self.depth -= usize::from(is_aggregate(expr));
+        match self.within {
+            0 => self.depth -= usize::from(is_aggregate(expr)),
+            _ => self.within -= 1,
+        }
         ControlFlow::Continue(())
     }
 }
 
-fn is_aggregate(expr: &Expr) -> bool {
-    matches!(expr, Expr::Function(function) if functions::is_aggregate(&function.name.to_string()))
+impl Maker<'_, '_> {
+    /// A part of what the shards group by: its columns are those of the parts.
+    fn visit_within(&mut self, expr: &Expr) -> ControlFlow<String> {
+        let begins = self.within == 0;
+        self.within += 1;
+        let done = match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr),
+            Expr::Function(function) if !begins && is_aggregate(expr) => {
+                Err(Self::not(&function.name.to_string()))
+            }
+            _ => Ok(()),
+        };
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => ControlFlow::Break(why),
+        }
+    }
+}
+
+/// An aggregate of rows, not of a window.
+pub(super) fn is_aggregate(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if function.over.is_none()
+        && functions::is_aggregate(&function.name.to_string()))
+}
+
+fn is_distinct(function: &Function) -> bool {
+    matches!(&function.args, FunctionArguments::List(list)
+        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct))
+}
+
+/// What it gives depends on the groups alone, and on those of its window.
+fn is_of_groups(function: &Function) -> bool {
+    let name = function.name.to_string();
+    match &function.over {
+        None => functions::is_pure(&name),
+        Some(WindowType::WindowSpec(spec)) => {
+            let known = functions::is_pure(&name) || functions::is_aggregate(&name);
+            spec.window_name.is_none() && known
+        }
+        Some(WindowType::NamedWindow(_)) => false,
+    }
 }

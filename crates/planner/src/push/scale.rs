@@ -4,6 +4,7 @@ use sqlparser::ast::{BinaryOperator, Expr, Function, UnaryOperator, Value};
 
 use super::kinds::arguments;
 use super::names::Names;
+use crate::functions;
 
 /// The digits of an expression; `None` for what is no integer and no decimal, or is not known.
 pub(super) fn of(names: &Names, expr: &Expr) -> Option<usize> {
@@ -19,6 +20,7 @@ pub(super) fn of(names: &Names, expr: &Expr) -> Option<usize> {
             }
             _ => None,
         },
+        Expr::BinaryOp { op, .. } if is_comparison(op) => Some(0),
         Expr::BinaryOp { left, op, right } => {
             let (left, right) = (of(names, left)?, of(names, right)?);
             match op {
@@ -27,6 +29,16 @@ pub(super) fn of(names: &Names, expr: &Expr) -> Option<usize> {
                 _ => None,
             }
         }
+        Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::InList { .. }
+        | Expr::Between { .. }
+        | Expr::Like { .. }
+        | Expr::Extract { .. } => Some(0),
         Expr::Case {
             conditions,
             else_result,
@@ -46,8 +58,28 @@ fn of_call(names: &Names, function: &Function) -> Option<usize> {
     match (&*name, &all[..]) {
         ("if", [_, one, other]) => widest(names, [*one, *other].into_iter()),
         ("coalesce" | "ifnull", [_, ..]) => widest(names, all.iter().copied()),
+        // Of a floating point number they are one.
+        ("ceil" | "ceiling" | "floor", [argument]) => of(names, argument).map(|_| 0),
+        _ if functions::is_whole(&name) && function.over.is_none() => Some(0),
         _ => None,
     }
+}
+
+/// It is true, false or NULL.
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator as Op;
+    matches!(
+        op,
+        Op::Eq
+            | Op::NotEq
+            | Op::Gt
+            | Op::GtEq
+            | Op::Lt
+            | Op::LtEq
+            | Op::Spaceship
+            | Op::And
+            | Op::Or
+    )
 }
 
 /// Of an expression that is one of these. NULL is of every type, but not alone.

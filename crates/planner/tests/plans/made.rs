@@ -144,6 +144,55 @@ const MADE: &[(&str, &str)] = &[
          -> SELECT CAST(COALESCE(SUM(heddle.`_heddle 1`), 0) AS SIGNED) + 0 AS `heddle 0` \
          FROM `heddle`.`s0` AS heddle GROUP BY heddle.`_heddle 0` HAVING `heddle 0` > 6",
     ),
+    // The shards group by what is DISTINCT, too.
+    (
+        "SELECT b, COUNT(*), COUNT(DISTINCT a) FROM w GROUP BY b",
+        "gather\nSELECT b AS `heddle 0`, COUNT(*) AS `heddle 1`, a AS `heddle 2` FROM w\nGROUP BY b, a\n\
+         -> SELECT heddle.`heddle 0` AS `b`, CAST(COALESCE(SUM(heddle.`heddle 1`), 0) AS SIGNED) AS `COUNT(*)`, COUNT(DISTINCT heddle.`heddle 2`) AS `COUNT(DISTINCT a)` FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 0`",
+    ),
+    (
+        "SELECT SUM(DISTINCT a * 2), COUNT(DISTINCT k), MAX(DISTINCT a) FROM w",
+        "gather\nSELECT MIN(a) AS `heddle 0`, k AS `heddle 1`, MAX(DISTINCT a) AS `heddle 2` FROM w\nGROUP BY a * 2, k\n\
+         -> SELECT SUM(DISTINCT heddle.`heddle 0` * 2) AS `SUM(DISTINCT a * 2)`, COUNT(DISTINCT heddle.`heddle 1`) AS `COUNT(DISTINCT k)`, max(heddle.`heddle 2`) AS `MAX(DISTINCT a)` FROM `heddle`.`s0` AS heddle",
+    ),
+    (
+        "SELECT v, GROUP_CONCAT(DISTINCT s ORDER BY s DESC SEPARATOR ', ') FROM t1 GROUP BY v",
+        "gather\nSELECT v AS `heddle 0`, CAST(s AS BINARY) AS `heddle 1` FROM t1\nGROUP BY v, s\n\
+         -> SELECT heddle.`heddle 0` AS `v`, GROUP_CONCAT(DISTINCT heddle.`heddle 1` ORDER BY heddle.`heddle 1` DESC SEPARATOR ', ') AS `GROUP_CONCAT(DISTINCT s ORDER BY s DESC SEPARATOR ', ')` FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 0`",
+    ),
+    // The order of other texts is open.
+    (
+        "SELECT v, GROUP_CONCAT(s) FROM t1 GROUP BY v",
+        "gather\nSELECT `v`, CAST(`s` AS BINARY) FROM `shop`.`t1` AS `t1`\n\
+         -> SELECT v, GROUP_CONCAT(s) FROM `heddle`.`s0` AS `t1` GROUP BY v",
+    ),
+    // One value of a column stands for all of a group of its expression; of two columns none does.
+    (
+        "SELECT LEFT(s, 1) AS l, COUNT(*) + 1 FROM t1 GROUP BY l ORDER BY LEFT(s, 1)",
+        "gather\nSELECT CAST(MIN(s) AS BINARY) AS `heddle 0`, COUNT(*) AS `heddle 1` FROM t1\nGROUP BY LEFT(s, 1)\n\
+         -> SELECT LEFT(heddle.`heddle 0`, 1) AS l, CAST(COALESCE(SUM(heddle.`heddle 1`), 0) AS SIGNED) + 1 AS `COUNT(*) + 1` FROM `heddle`.`s0` AS heddle GROUP BY l ORDER BY LEFT(heddle.`heddle 0`, 1)",
+    ),
+    (
+        "SELECT h1 + g0, COUNT(*) + 1 FROM h GROUP BY h1 + g0",
+        "gather\nSELECT h1 AS `heddle 0`, g0 AS `heddle 1`, COUNT(*) AS `heddle 2` FROM h\nGROUP BY h1, g0\n\
+         -> SELECT heddle.`heddle 0` + heddle.`heddle 1` AS `h1 + g0`, CAST(COALESCE(SUM(heddle.`heddle 2`), 0) AS SIGNED) + 1 AS `COUNT(*) + 1` FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 0` + heddle.`heddle 1`",
+    ),
+    (
+        "SELECT h1 % 5, g0, COUNT(DISTINCT h1 + g0) FROM h GROUP BY h1 % 5, g0",
+        "gather\nSELECT g0 AS `heddle 0`, MIN(h1) AS `heddle 1` FROM h\nGROUP BY g0, h1 % 5, h1 + g0\n\
+         -> SELECT heddle.`heddle 1` % 5 AS `h1 % 5`, heddle.`heddle 0` AS `g0`, COUNT(DISTINCT heddle.`heddle 1` + heddle.`heddle 0`) AS `COUNT(DISTINCT h1 + g0)` FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 1` % 5, heddle.`heddle 0`",
+    ),
+    // The name within the expression is the column's, which the item's is not.
+    (
+        "SELECT v AS s, COUNT(DISTINCT s) FROM t1 GROUP BY v ORDER BY COUNT(DISTINCT s)",
+        "gather\nSELECT `v`, CAST(`s` AS BINARY) FROM `shop`.`t1` AS `t1`\n\
+         -> SELECT v AS s, COUNT(DISTINCT s) FROM `heddle`.`s0` AS `t1` GROUP BY v ORDER BY COUNT(DISTINCT s)",
+    ),
+    (
+        "SELECT v, RANK() OVER (ORDER BY SUM(k) DESC) FROM t1 GROUP BY v",
+        "gather\nSELECT v AS `heddle 0`, SUM(k) AS `heddle 1` FROM t1\nGROUP BY v\n\
+         -> SELECT heddle.`heddle 0` AS `v`, RANK() OVER (ORDER BY SUM(heddle.`heddle 1`) DESC) AS `RANK() OVER (ORDER BY SUM(k) DESC)` FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 0`",
+    ),
     // A stored function, perhaps.
     (
         "SELECT SUM (b) FROM v WHERE MID (b, 1) = 1",

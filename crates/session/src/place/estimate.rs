@@ -14,7 +14,7 @@ const GROUPS: usize = 1;
 const STATEMENT: usize = 2;
 
 /// What stands in front of groups of which any one will do.
-const ANY: &str = "any of ";
+pub(super) const ANY: &str = "any of ";
 
 /// Adds the column `rows`: NULL where nothing is read, or nobody knows.
 pub(crate) async fn estimate(
@@ -36,7 +36,7 @@ pub(crate) async fn estimate(
     }
 }
 
-async fn rows_of_part(
+pub(super) async fn rows_of_part(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,

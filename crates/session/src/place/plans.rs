@@ -1,4 +1,5 @@
-//! The plans of the shapes that a core has seen.
+//! The plans of the shapes that a core has seen, and how many rows the servers think that their fragments
+//! have.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,7 +7,7 @@ use std::rc::Rc;
 use farm::Sharding;
 use planner::place::Plan;
 use rustc_hash::FxHashMap;
-use sqltext::{Keyed, Mode, Multibyte};
+use sqltext::{Digest, Keyed, Mode, Multibyte};
 
 /// Beyond this many shapes the cache starts anew.
 const PLANS_MAX: usize = 10_000;
@@ -16,6 +17,8 @@ const PLANS_MAX: usize = 10_000;
 pub(crate) struct Plans {
     epoch: Cell<u64>,
     plans: RefCell<FxHashMap<Key, Rc<Plan>>>,
+    /// How many rows fragments have.
+    pub sizes: Sizes,
 }
 
 /// What a plan depends on besides the declarations.
@@ -25,6 +28,35 @@ pub(crate) struct Key {
     folds: u64,
     /// Of the session's database and of how its texts are read.
     session: u128,
+}
+
+/// Guesses by shape, and when they were made.
+#[derive(Default)]
+pub(crate) struct Sizes(RefCell<FxHashMap<Digest, Guess>>);
+
+/// How many rows a fragment has, as servers guess, and when they did, in seconds of the core's clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Guess {
+    pub rows: u64,
+    pub made_s: u64,
+}
+
+impl Sizes {
+    pub fn get(&self, shape: &Digest) -> Option<Guess> {
+        self.0.borrow().get(shape).copied()
+    }
+
+    pub fn put(&self, shape: Digest, guess: Guess) {
+        let mut all = self.0.borrow_mut();
+        if all.len() >= PLANS_MAX {
+            all.clear();
+        }
+        all.insert(shape, guess);
+    }
+
+    fn forget(&self) {
+        self.0.borrow_mut().clear();
+    }
 }
 
 impl Plans {
@@ -49,6 +81,7 @@ impl Plans {
     pub fn get(&self, key: &Key, sharding: &Sharding) -> Option<Rc<Plan>> {
         if self.epoch.get() != sharding.epoch {
             self.plans.borrow_mut().clear();
+            self.sizes.forget();
             self.epoch.set(sharding.epoch);
             return None;
         }

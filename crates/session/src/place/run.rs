@@ -1,5 +1,7 @@
 //! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
+mod fetch_order;
+
 use std::sync::Arc;
 
 use farm::{ClientError, error};
@@ -214,7 +216,13 @@ async fn run_placed(
                 Err(refusal) => return session.client.pass_refusal(&refusal).await,
             };
             match answer_of(&session.core, &session.handle, &session.variables, &text) {
-                Ok(answer) => answer_rows(session, answer, shape, job).await,
+                Ok(mut answer) => {
+                    let (core, user) = (&session.core, &session.user);
+                    let asked =
+                        fetch_order::order_by_size(core, user, &session.variables, &mut answer);
+                    Box::pin(asked).await;
+                    answer_rows(session, answer, shape, job).await
+                }
                 Err((error, detail)) => session.client.error(&error, &[&detail]).await,
             }
         }
@@ -303,7 +311,9 @@ pub(super) fn answer_of(
     variables: &SessionVariables,
     text: &[u8],
 ) -> Result<Answer, (ClientError, String)> {
-    planned(core, handle, variables, text, planner::answer)
+    let mut answer = planned(core, handle, variables, text, planner::answer)?;
+    fetch_order::order_by_known(core, variables, &mut answer);
+    Ok(answer)
 }
 
 /// What the planner makes of a text that needs several groups, or why it makes nothing of it.

@@ -168,6 +168,7 @@ mod tests {
             by: vec![reduction("b"), reduction("c"), reduction("d")],
             at: fragment.text.len(),
             word: "WHERE",
+            called: "x".to_owned(),
         };
         let mut known = Known::default();
         let text = |known: &Known| known.reduced(&fragment, &reduced).map(|it| it.0.text);

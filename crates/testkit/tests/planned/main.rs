@@ -14,6 +14,7 @@ mod corpus;
 mod data;
 #[path = "../shards/dice.rs"]
 mod dice;
+mod faults;
 #[path = "../shards/invent/mod.rs"]
 mod invent;
 #[path = "../shards/outcome.rs"]

@@ -220,24 +220,37 @@ impl Spread {
 
     /// What the groups together answer.
     pub fn ask(&mut self, text: &str) -> (Outcome, Option<Answer>) {
+        match self.answered(text, &self.sharding) {
+            Ok(answer) => (self.carry(&answer), Some(answer)),
+            Err(failure) => (Err(failure), None),
+        }
+    }
+
+    /// How the planner would have a text answered that is told this of the tables.
+    pub fn answered(&self, text: &str, sharding: &Sharding) -> Result<Answer, Failure> {
         let home = self.groups.keys().next().expect("some").clone();
         let asked = Asked {
-            sharding: &self.sharding,
+            sharding,
             home: &home,
             database: &self.database,
             mode: &self.mode,
             scratch: "gather_",
             changing: None,
         };
-        let answer = match answer(text, &asked) {
-            Ok(answer) => answer,
-            Err(reason) => {
-                let failure = carrying::refused(&format!("{reason:?}"));
-                return (Err(failure), None);
-            }
-        };
-        let rows = carrying::carry(&answer, &mut self.groups, &mut self.scratch);
-        (rows, Some(answer))
+        answer(text, &asked).map_err(|reason| carrying::refused(&format!("{reason:?}")))
+    }
+
+    /// What comes of an answer on the groups.
+    pub fn carry(&mut self, answer: &Answer) -> Outcome {
+        carrying::carry(answer, &mut self.groups, &mut self.scratch)
+    }
+
+    pub fn sharding(&self) -> &Sharding {
+        &self.sharding
+    }
+
+    pub fn mode(&self) -> &Mode {
+        &self.mode
     }
 }
 
