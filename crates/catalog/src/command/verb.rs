@@ -103,6 +103,7 @@ pub enum MapVerb {
     ShardServers,
     VerifyShards,
     RefreshTables,
+    Advise,
     AddChange,
     DropChange,
     ListChanges,

@@ -27,8 +27,9 @@ use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::Asked;
 use crate::per_core::{Core, Handle};
-use crate::place::explain;
-use crate::place::{Explained, estimate};
+use crate::place::Asking;
+use crate::place::explain::words::{self, Form};
+use crate::place::explain::{self, Explained, show};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -50,7 +51,7 @@ impl Session {
                 )
                 .await
             }
-            Some("explain") => self.explain(&words).await,
+            Some("explain" | "analyze") => self.explain().await,
             Some("snapshot") => {
                 positions::show_snapshot(
                     &self.core,
@@ -97,10 +98,17 @@ impl Session {
         }
     }
 
-    /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
-    async fn explain(&mut self, _words: &[String]) -> Result<(), End> {
+    /// `HEDDLE EXPLAIN statement`: where the statement would go, and why; `HEDDLE ANALYZE statement` runs it
+    /// besides.
+    async fn explain(&mut self) -> Result<(), End> {
         let payload = self.client.request.payload()[1..].to_vec();
-        let text = after_word(after_word(&payload));
+        let asking = words::asking(&payload, &self.variables.mode).unwrap_or_else(|| Asking {
+            runs: false,
+            form: Form::Unsaid,
+            own: true,
+            statement: after_word(after_word(&payload)).to_vec(),
+        });
+        let text = &*asking.statement;
         let mut shape = self.core.shape(text, &self.variables.mode);
         let digest = self.core.digests.of(shape.hash, text, &self.variables.mode);
         let ruled = rules::foresee(
@@ -113,12 +121,9 @@ impl Session {
         );
         let here = self.connections.group(&self.core.snapshot()).cloned();
         match explain::explain_place(&self.context(), &self.handle, &self.run, text, &shape) {
-            Some(Explained::Rows(mut answer)) => {
+            Some(Explained::Told(told)) => {
                 self.run.ruled = None;
-                Box::pin(estimate::estimate(&self.core, &self.user, &self.variables, &mut answer))
-                    .await;
-                return send_answer(&mut self.client, &self.variables, &self.transaction, answer)
-                    .await;
+                return Box::pin(show::tell(self, told, &asking)).await;
             }
             Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
@@ -155,7 +160,7 @@ impl Session {
             ("digest", Some(digest.to_string())),
         ];
         let answer = explained(&self.core.snapshot(), &routes, &same);
-        send_answer(&mut self.client, &self.variables, &self.transaction, answer).await
+        Box::pin(show::tell_whole(self, answer, shape.class, &asking)).await
     }
 }
 

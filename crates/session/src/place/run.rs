@@ -18,6 +18,7 @@ use crate::execution::cache::recall;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::place;
+use crate::place::explain::show;
 use crate::place::into;
 use crate::scatter::{Part, Scatter, Wanted, all_servers, sift};
 use crate::session::Session;
@@ -197,6 +198,7 @@ impl Session {
             Where::Rows(text) if shape.verb == Verb::Do => self.discard(&text).await,
             Where::InText(found) => Box::pin(self.run_in_text(&found, shape, job)).await,
             Where::Bulk(id) => Box::pin(self.run_bulk(id)).await,
+            Where::Explain(asking) => Box::pin(show::explain_placed(self, &asking)).await,
             Where::Upkeep(parts) => self.keep_up(parts, shape, job).await,
             Where::Rows(text) => {
                 if shape.facts.contains(Facts::INTO)

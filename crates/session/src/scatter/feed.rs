@@ -158,6 +158,8 @@ pub(crate) struct Feed {
     /// Rows are binary ones, of columns of these kinds.
     binary: Option<Vec<ValueKind>>,
     pub outcome: Outcome,
+    /// Of the rows so far, as the server sent them.
+    pub row_bytes: u64,
     pub info: Vec<u8>,
     pub changes: Changes,
     /// The first error of the server.
@@ -212,6 +214,7 @@ impl Feed {
             columns: Vec::new(),
             binary: None,
             outcome: Outcome::default(),
+            row_bytes: 0,
             info: Vec::new(),
             changes: Changes::default(),
             refusal: None,
@@ -386,6 +389,7 @@ impl Feed {
             }
             (State::Rows, Some(_)) => {
                 self.outcome.rows += 1;
+                self.row_bytes += self.row().len() as u64;
                 self.show_as_text()?;
                 Ok(Some(Event::Row))
             }

@@ -4,36 +4,29 @@
 use sqltext::Dialect;
 
 use crate::authentication::login::SessionUser;
-use crate::introspection::operator::Answer;
 use crate::per_core::Core;
+use crate::place::explain::tree::Row;
 use crate::variables::session_variables::SessionVariables;
-
-/// The places in `HEDDLE EXPLAIN`.
-const TIER: usize = 0;
-const GROUPS: usize = 1;
-const STATEMENT: usize = 2;
 
 /// What stands in front of groups of which any one will do.
 const ANY: &str = "any of ";
 
-/// Adds the column `rows`: NULL where nothing is read, or nobody knows.
+/// For each row: `None` where nothing is read, or nobody knows.
 pub(crate) async fn estimate(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,
-    answer: &mut Answer,
-) {
-    answer.columns.push("rows".to_owned());
-    for row in &mut answer.rows {
-        let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
-        let (tier, groups, text) = (cell(TIER), cell(GROUPS), cell(STATEMENT));
-        let reads = matches!(&*tier, "pushed" | "gathered" | "pulled");
-        let rows = match reads && !groups.is_empty() {
-            true => rows_of_part(core, user, variables, &groups, &text).await,
+    rows: &[Row],
+) -> Vec<Option<u64>> {
+    let mut all = Vec::with_capacity(rows.len());
+    for [tier, groups, text, ..] in rows {
+        let reads = matches!(&**tier, "pushed" | "gathered" | "pulled");
+        all.push(match reads && !groups.is_empty() {
+            true => rows_of_part(core, user, variables, groups, text).await,
             false => None,
-        };
-        row.push(rows.map(|rows| rows.to_string()));
+        });
     }
+    all
 }
 
 async fn rows_of_part(
