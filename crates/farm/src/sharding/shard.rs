@@ -142,6 +142,11 @@ impl ShardMap {
         &self.shards[usize::from(at.0)]
     }
 
+    /// All places.
+    pub fn places(&self) -> impl Iterator<Item = ShardIx> + use<> {
+        (0..u16::try_from(self.shards.len()).unwrap_or(u16::MAX)).map(ShardIx)
+    }
+
     /// Which part of all keys each group has, in the order of the shards, where hashes place them and the
     /// largest part is more than so many times the even one; else `None`.
     pub fn shares(&self, uneven: f64) -> Option<Vec<(Arc<str>, f64)>> {
@@ -175,11 +180,6 @@ impl ShardMap {
             _ => to.wrapping_sub(from),
         };
         Some(part as f64 / u128::MAX as f64)
-    }
-
-    /// All places.
-    pub fn places(&self) -> impl Iterator<Item = ShardIx> + use<> {
-        (0..u16::try_from(self.shards.len()).unwrap_or(u16::MAX)).map(ShardIx)
     }
 }
 

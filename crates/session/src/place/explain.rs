@@ -1,7 +1,6 @@
 //! `HEDDLE EXPLAIN` of a statement on sharded tables: its tier, its groups, what each of them is sent,
 //! and why nothing simpler will do.
 
-pub(crate) mod estimate;
 pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod words;
