@@ -121,9 +121,7 @@ SELECT c_nation, COUNT(*) AS n FROM customer
 WHERE (SELECT MAX(lo_ordtotalprice) FROM lineorder WHERE lo_custkey = c_custkey) > 150000
 GROUP BY c_nation ORDER BY c_nation;
 
-# The share of a year's revenue by region, and running totals.
+# The share of a year's revenue by region.
 SELECT d_year, s_region, SUM(lo_revenue) / SUM(SUM(lo_revenue)) OVER (PARTITION BY d_year) AS share
 FROM lineorder, supplier, dates WHERE lo_suppkey = s_suppkey AND lo_orderdate = d_datekey
 GROUP BY d_year, s_region ORDER BY d_year, s_region;
-SELECT d_year, SUM(lo_revenue) AS revenue FROM lineorder JOIN dates ON d_datekey = lo_orderdate
-GROUP BY d_year WITH ROLLUP;
