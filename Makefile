@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric bench-changes compat compat-kv fuzz soak clean
+.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric bench-changes compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,14 @@ bench-shard: dist ## what sharded tables cost: point statements, scatter, gather
 bench-tpch: dist ## TPC-H's 22 queries on three groups and on one server in turns: ratios, rows moved (ROUNDS=1 SCALE=0.01 QUERIES=3,5 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/tpch.py
+
+bench-ssb: dist ## the star schema benchmark's 13 queries in the same way (ROUNDS=1 SCALE=0.01 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/ssb.py
+
+bench-load: dist ## LOAD DATA LOCAL through the door, into one group and into shards, against straight (ROUNDS=2 ROWS=50000 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/load.py
 
 bench-xa: dist ## transactions over two groups against two transactions, 1 to 64 clients, with counts of flushes (ROUNDS=1 SECONDS=2 for a quick look)
 	@scripts/install.sh bench

@@ -22,8 +22,7 @@ from shard import command
 from tpch_rows import KEYS, REVENUE, TABLES, Rows
 
 GROUPS = 3
-SHARDED, ONE = "tpch", "one"
-MAP = "tpch"
+ONE = "one"
 BATCH = 500
 TIMEOUT_S = 1800
 
@@ -31,9 +30,16 @@ TIMEOUT_S = 1800
 SUM_MAX, QUERY_MAX = 1.0, 3.0
 
 
-def queries():
+class Suite:
+    """A benchmark of questions: its tables, what fills them, and its texts in `bench/NAME.sql`."""
+
+    def __init__(self, name, tables, keys, views, fill):
+        self.name, self.tables, self.keys, self.views, self.fill = name, tables, keys, views, fill
+
+
+def queries(suite):
     """The texts, in order."""
-    with open(os.path.join(ROOT, "bench", "tpch.sql"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "bench", f"{suite.name}.sql"), encoding="utf-8") as file:
         lines = [line for line in file if not line.startswith("#")]
     texts = "".join(lines).split(";\n")
     return [text.strip() for text in texts if text.strip()]
@@ -63,8 +69,8 @@ class Filler:
             self.flush(table)
 
 
-def fill(clients, scale):
-    rows, filler = Rows(scale), Filler(clients)
+def fill(filler, scale):
+    rows = Rows(scale)
     for table in ("region", "nation", "supplier", "part", "partsupp", "customer"):
         for row in getattr(rows, table)():
             filler.add(table, row)
@@ -72,39 +78,42 @@ def fill(clients, scale):
         filler.add("orders", order)
         for line in lines:
             filler.add("lineitem", line)
-    filler.finish()
 
 
-def set_up(farm, one_address, home, shards, scale):
+def set_up(suite, farm, one_address, home, shards, scale):
     """Makes the tables on both and fills them."""
-    command(farm, "sharding", "create_definition", "SLOTS", home, MAP)
-    command(farm, "sharding", "add_shard", MAP, ",".join(shards), "ENABLED")
+    command(farm, "sharding", "create_definition", "SLOTS", home, suite.name)
+    command(farm, "sharding", "add_shard", suite.name, ",".join(shards), "ENABLED")
     with (wire.Connection(farm.address, timeout_s=TIMEOUT_S) as client,
           wire.Connection(one_address, timeout_s=TIMEOUT_S) as one):
-        client.query(f"CREATE DATABASE {SHARDED}")
-        client.query(f"USE {SHARDED}")
+        client.query(f"CREATE DATABASE {suite.name}")
+        client.query(f"USE {suite.name}")
         # The one server's tables are no part of the farm's maps.
         client.query(f"CREATE DATABASE {ONE}")
         one.query(f"USE {ONE}")
-        for table, columns in TABLES.items():
+        for table, columns in suite.tables.items():
             one.query(f"CREATE TABLE {table} ({columns})")
             client.query(f"CREATE TABLE {table} ({columns})")
-            if table in KEYS:
-                command(farm, "sharding", "add_table", MAP, f"{SHARDED}.{table}", KEYS[table])
+            full = f"{suite.name}.{table}"
+            if table in suite.keys:
+                command(farm, "sharding", "add_table", suite.name, full, suite.keys[table])
             else:
-                command(farm, "sharding", "add_global_table", MAP, f"{SHARDED}.{table}")
-        for connection in (one, client):
-            connection.query(REVENUE)
-        fill([one, client], scale)
-        for table in TABLES:
+                command(farm, "sharding", "add_global_table", suite.name, full)
+        for view in suite.views:
+            one.query(view)
+            client.query(view)
+        filler = Filler([one, client])
+        suite.fill(filler, scale)
+        filler.finish()
+        for table in suite.tables:
             one.query(f"ANALYZE TABLE {table}")
             found = [int(it.value(f"SELECT COUNT(*) FROM {table}")) for it in (one, client)]
             if found[0] != found[1]:
                 raise Failed(f"{table} has {found[0]} rows on one server and {found[1]} on the farm")
     for server in farm.servers():
         with wire.Connection(address_of(server), timeout_s=TIMEOUT_S) as straight:
-            for table in TABLES:
-                straight.query(f"ANALYZE TABLE {SHARDED}.{table}")
+            for table in suite.tables:
+                straight.query(f"ANALYZE TABLE {suite.name}.{table}")
 
 
 def moved(client):
@@ -118,10 +127,10 @@ def ask(connection, text):
     return time.monotonic() - begun_s, rows
 
 
-def measure(farm, one_address, chosen, rounds):
+def measure(suite, farm, one_address, chosen, rounds):
     """Of each query the seconds on one server and on the farm, and the rows that were moved."""
     samples = {number: [] for number, _ in chosen}
-    with (wire.Connection(farm.address, SHARDED, timeout_s=TIMEOUT_S) as client,
+    with (wire.Connection(farm.address, suite.name, timeout_s=TIMEOUT_S) as client,
           wire.Connection(one_address, ONE, timeout_s=TIMEOUT_S) as one):
         for _ in range(rounds):
             for number, text in chosen:
@@ -152,9 +161,9 @@ def report(samples):
     return met
 
 
-def bench(options):
+def bench(suite, options):
     asked = {int(number) for number in options.queries.split(",") if number}
-    chosen = [(number, text) for number, text in enumerate(queries(), 1) if not asked or number in asked]
+    chosen = [(number, text) for number, text in enumerate(queries(suite), 1) if not asked or number in asked]
     with Farm(options.heddle, 0, ["--groups", str(GROUPS)]) as farm:
         # The one server is the first group's, with tables of its own.
         servers = {server["group"]: address_of(server) for server in farm.servers()}
@@ -165,15 +174,15 @@ def bench(options):
                 version = connection.value("SELECT VERSION()")
                 connection.query("SET GLOBAL sync_binlog = 0")
                 connection.query("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-        print(f"# bench-tpch: scale factor {options.scale}, {GROUPS} groups, {options.rounds} rounds\n")
+        print(f"# bench-{suite.name}: scale factor {options.scale}, {GROUPS} groups, {options.rounds} rounds\n")
         print(f"- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
               f"{os.getloadavg()[0]:.1f}; all servers and the client are on it")
         print(f"- {GROUPS} groups of one server, {version}; the one server is the first group's, asked straight\n")
-        set_up(farm, servers[home], home, groups, options.scale)
-        return report(measure(farm, servers[home], chosen, options.rounds))
+        set_up(suite, farm, servers[home], home, groups, options.scale)
+        return report(measure(suite, farm, servers[home], chosen, options.rounds))
 
 
-def main():
+def main(suite):
     env = os.environ.get
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=int(env("ROUNDS", "3")))
@@ -181,9 +190,10 @@ def main():
     parser.add_argument("--queries", default=env("QUERIES", ""), help="numbers with commas; all without")
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
-    prepare("bench-tpch", options)
-    sys.exit(0 if run("bench-tpch", bench, options) else 1)
+    name = f"bench-{suite.name}"
+    prepare(name, options)
+    sys.exit(0 if run(name, lambda chosen: bench(suite, chosen), options) else 1)
 
 
 if __name__ == "__main__":
-    main()
+    main(Suite("tpch", TABLES, KEYS, [REVENUE], fill))

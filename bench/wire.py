@@ -10,13 +10,14 @@ import time
 
 CLIENT_LONG_PASSWORD = 1
 CLIENT_CONNECT_WITH_DB = 8
+CLIENT_LOCAL_FILES = 0x80
 CLIENT_PROTOCOL_41 = 0x200
 CLIENT_TRANSACTIONS = 0x2000
 CLIENT_SECURE_CONNECTION = 0x8000
 CLIENT_MULTI_RESULTS = 0x20000
 CLIENT_PLUGIN_AUTH = 0x80000
 CAPABILITIES = (
-    CLIENT_LONG_PASSWORD | CLIENT_PROTOCOL_41 | CLIENT_TRANSACTIONS | CLIENT_SECURE_CONNECTION
+    CLIENT_LONG_PASSWORD | CLIENT_LOCAL_FILES | CLIENT_PROTOCOL_41 | CLIENT_TRANSACTIONS | CLIENT_SECURE_CONNECTION
     | CLIENT_MULTI_RESULTS | CLIENT_PLUGIN_AUTH
 )
 COM_QUERY = 3
@@ -112,6 +113,21 @@ class Connection:
                 raise ServerError(f"{text}: {error_text(packet)}")
             rows.append(text_row(packet))
         return rows
+
+    def load(self, text, pieces):
+        """Runs a LOAD DATA LOCAL and sends these pieces as its file, each in one packet."""
+        self._send(bytes([COM_QUERY]) + text.encode(), 0)
+        asked = self._packet()
+        if asked[0] != 0xFB:
+            raise ServerError(f"{text}: {error_text(asked) if asked[0] == 0xFF else 'no file is asked for'}")
+        sequence = self.sequence
+        for piece in pieces:
+            self._send(piece, sequence)
+            sequence = (sequence + 1) & 0xFF
+        self._send(b"", sequence)
+        told = self._packet()
+        if told[0] == 0xFF:
+            raise ServerError(f"{text}: {error_text(told)}")
 
     def prepare_selection(self):
         """Prepares the statement that takes shards as long data; returns its id."""

@@ -11,6 +11,7 @@
 //! Must not know: sockets, tasks, sessions, what the servers hold. It runs off the hot path: its
 //! product is kept by digest, and names literals by where they stand.
 
+pub mod advise;
 mod analysis;
 mod answer;
 pub mod belongs;

@@ -15,6 +15,10 @@ pub struct Call {
     pub rows_changed: u64,
     /// To the client.
     pub bytes: u64,
+    /// From servers to the router: more than the client is sent where groups' rows are put together.
+    pub rows_read: u64,
+    /// Of these rows.
+    pub bytes_read: u64,
     /// Its end, in milliseconds since 1970.
     pub at_ms: u64,
     /// Until it was sent to a server: for rules, a connection, a replica, a primary.
@@ -41,6 +45,9 @@ pub struct Counts {
     pub rows_sent: u64,
     pub rows_changed: u64,
     pub bytes: u64,
+    /// From servers to the router.
+    pub rows_read: u64,
+    pub bytes_read: u64,
     /// When the first one ended, and the last one, in milliseconds since 1970.
     pub first_ms: u64,
     pub last_ms: u64,
@@ -64,6 +71,8 @@ impl Counts {
         self.rows_sent += call.rows_sent;
         self.rows_changed += call.rows_changed;
         self.bytes += call.bytes;
+        self.rows_read += call.rows_read;
+        self.bytes_read += call.bytes_read;
         self.last_ms = self.last_ms.max(call.at_ms);
         self.total_us += total_us;
         self.waiting_us += call.waiting_us;
@@ -103,6 +112,8 @@ impl Counts {
         self.rows_sent += other.rows_sent;
         self.rows_changed += other.rows_changed;
         self.bytes += other.bytes;
+        self.rows_read += other.rows_read;
+        self.bytes_read += other.bytes_read;
         self.first_ms = self.first_ms.min(other.first_ms);
         self.last_ms = self.last_ms.max(other.last_ms);
         self.total_us += other.total_us;
@@ -131,6 +142,8 @@ mod tests {
             rows_sent: 2,
             rows_changed: 1,
             bytes: 30,
+            rows_read: 9,
+            bytes_read: 90,
             at_ms,
             waiting_us,
             server_us: 100,
@@ -152,6 +165,7 @@ mod tests {
         assert_eq!((one.calls, one.failed(), one.most_us), (4, 3, 600));
         assert_eq!((one.first_ms, one.last_ms), (5, 9));
         assert_eq!(one.errors, [(1062, 2), (1213, 1)]);
+        assert_eq!((one.rows_read, one.bytes_read), (36, 360));
     }
 
     #[test]

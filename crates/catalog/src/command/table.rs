@@ -382,6 +382,9 @@ commands! {
     "sharding" "verify" OfMaps(VerifyShards) Asked Admin false
         [optional("table_name", "only this one, as DATABASE.TABLE")]
         "Finds rows in the wrong place, and definitions and accounts that differ between the groups of a map.";
+    "sharding" "advise" OfMaps(Advise) Asked Admin false
+        []
+        "Proposes shard keys and global tables by the bytes that they would save, from what was counted of statements; the column command has what to run.";
     "threat" "report_error" ThreatReportError Leader Admin true
         [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
         "Reports an error of a server; enough reports by enough reporters cast doubt on a primary.";

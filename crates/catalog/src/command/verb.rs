@@ -100,6 +100,7 @@ pub enum MapVerb {
     ShardServers,
     VerifyShards,
     RefreshTables,
+    Advise,
     AddChange,
     DropChange,
     ListChanges,

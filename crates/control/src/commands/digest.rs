@@ -17,7 +17,7 @@ const LIMIT: usize = 50;
 const SINCE_MINUTES_MAX: u64 = 24 * 60;
 
 /// What `digest list` and `digest show` have in common.
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 23] = [
     "digest",
     "text",
     "tag",
@@ -39,7 +39,12 @@ const COLUMNS: [&str; 21] = [
     "wait_ms_p99",
     "server_ms_p50",
     "server_ms_p99",
+    "rows_read",
+    "bytes_read",
 ];
+
+/// The command whose rows have the columns.
+pub(crate) const LIST: (&str, &str) = ("digest", "list");
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +204,8 @@ fn cells(row: &Row, texts: bool) -> Vec<Value> {
         at(&counts.waits, 0.99),
         at(&counts.served, 0.5),
         at(&counts.served, 0.99),
+        counts.rows_read.into(),
+        counts.bytes_read.into(),
     ]
 }
 

@@ -252,6 +252,10 @@ impl Commands {
             MapVerb::AddChange => self.maps.add_change(&lead()?, args).await,
             MapVerb::DropChange => self.maps.drop_change(&lead()?, args).await,
             MapVerb::ListChanges => Ok(self.maps.list_changes()),
+            MapVerb::Advise => {
+                let counted = self.counted_everywhere().await?;
+                self.maps.advise(&self.background, counted).await
+            }
             MapVerb::ResumeChange => self.maps.resume_change(args).await,
         }
     }

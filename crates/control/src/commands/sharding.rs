@@ -1,5 +1,7 @@
 //! Commands about shard maps and the tables on them.
 
+mod advise;
+
 use super::ShardingCommands;
 
 use engine::definitions::Extent;

@@ -9,8 +9,9 @@ use doctor::facts::{SinkFacts, StoreFacts};
 use doctor::{FarmFacts, Finding, GroupFacts, RouterFacts, ServerFacts, findings};
 use engine::needed::Feature;
 use engine::{Link, Login, examination};
-use farm::sharding::Placement;
-use farm::{Group, GroupKind, Server};
+use farm::shard::UNEVEN;
+use farm::sharding::{Mapped, Placement};
+use farm::{Group, GroupKind, Server, Snapshot};
 use futures_util::future::join_all;
 
 use super::{Doctor, Wanted};
@@ -149,6 +150,7 @@ impl Doctor {
             galera: group.kind == GroupKind::Galera,
             active: group.active,
             servers,
+            overfull: overfull(&self.context.snapshot_now(), &group.name),
         }
     }
 
@@ -267,4 +269,20 @@ impl Doctor {
 fn is_near(host: &str) -> bool {
     let address = host.parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|it| it.to_canonical().is_loopback())
+}
+
+/// The maps that give this group the largest part of their keys, far more than an even one.
+fn overfull(snapshot: &Snapshot, group: &str) -> BTreeMap<String, (u32, u32)> {
+    let maps = snapshot.sharding.iter().flat_map(|it| it.maps());
+    let of = |mapped: &Arc<Mapped>| {
+        let shares = mapped.map.shares(UNEVEN)?;
+        let (largest, share) = shares
+            .iter()
+            .max_by(|one, other| one.1.total_cmp(&other.1))?;
+        let percent = |share: f64| (share * 100.0).round() as u32;
+        let even = percent(1.0 / shares.len() as f64);
+        let own = (**largest == *group).then(|| (percent(*share), even))?;
+        Some((mapped.map.id.to_string(), own))
+    };
+    maps.filter_map(of).collect()
 }

@@ -23,6 +23,15 @@ fn addresses<'a>(servers: impl Iterator<Item = &'a ServerFacts>) -> String {
     names.join(", ")
 }
 
+pub(crate) fn overfull(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
+    let of = |(map, (own, even)): (&String, &(u32, u32))| {
+        Found::new(format!(
+            "shard map {map} gives it {own} % of the keys, where an even part would be {even} %"
+        ))
+    };
+    group.overfull.iter().map(of).collect()
+}
+
 pub(crate) fn no_primary(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
     let is_so = members(group).next().is_some() && group.primary().is_none();
     found(is_so, || {

@@ -68,6 +68,9 @@ pub struct GroupFacts {
     /// It is watched and failed over.
     pub active: bool,
     pub servers: Vec<ServerFacts>,
+    /// Shard maps that give it the largest part of their keys, and far more than an even one: by their names,
+    /// of each hundred keys its own and an even part.
+    pub overfull: BTreeMap<String, (u32, u32)>,
 }
 
 impl GroupFacts {

@@ -268,6 +268,8 @@ pub const TABLE: &[Check] = &[
         "when the network parts the cluster in two halves, both stop", "a further node, or an arbitrator (garbd)"),
     check("group_without_candidate", Warning, Group(group::no_candidate), PEOPLE,
         "nothing can take over from the primary", "`group health` says which servers are promotable"),
+    check("shard_map_uneven", Info, Group(group::overfull), PEOPLE,
+        "the group has more rows and work than the others, and is too small first", "a map of the kind SLOTS for new tables gives all groups alike; `sharding split_shard SHARD GROUP` moves hashes of the large shard to a group without one"),
     check("group_inactive", Warning, Group(group::inactive), PEOPLE,
         "a primary that dies is not replaced", "`group activate GROUP`"),
 

@@ -171,6 +171,7 @@ fn group(number: u64, servers: Vec<ServerFacts>) -> GroupFacts {
         galera: false,
         active: true,
         servers,
+        ..GroupFacts::default()
     }
 }
 

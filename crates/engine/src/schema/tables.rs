@@ -112,6 +112,29 @@ pub async fn engine_without_transactions(
         .await
 }
 
+/// How many rows and bytes each table of a database has, as the server thinks: name, rows, bytes with indexes.
+pub async fn sizes(
+    link: &mut Link,
+    database: &str,
+    timeout_ms: u64,
+) -> Result<Vec<(String, u64, u64)>, Error> {
+    let sql = format!(
+        "SELECT TABLE_NAME, COALESCE(TABLE_ROWS, 0), COALESCE(DATA_LENGTH, 0) + \
+         COALESCE(INDEX_LENGTH, 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA={} AND \
+         TABLE_TYPE='BASE TABLE'",
+        quoted(database)
+    );
+    let rows = link
+        .rows("ask for its tables' sizes", &sql, timeout_ms)
+        .await?;
+    let number = |row: &mysql_async::Row, at| {
+        let text = text_at(row, at).unwrap_or_default();
+        text.parse().unwrap_or(0)
+    };
+    let of = |row: &mysql_async::Row| Some((text_at(row, 0)?, number(row, 1), number(row, 2)));
+    Ok(rows.iter().filter_map(of).collect())
+}
+
 /// Puts in the unique keys.
 fn put_keys(all: &mut BTreeMap<String, TableSchema>, rows: &[mysql_async::Row]) {
     let cell = |row: &mysql_async::Row, at| text_at(row, at).unwrap_or_default();

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Into so many slots a map of the kind SLOTS divides its keys.
 pub const SLOTS: usize = 16_384;
 
+/// Parts of a map are uneven when the largest is more than so many times the even one.
+pub const UNEVEN: f64 = 1.5;
+
 /// How a map finds the shard of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ShardKind {
@@ -143,6 +146,41 @@ impl ShardMap {
     pub fn places(&self) -> impl Iterator<Item = ShardIx> + use<> {
         (0..u16::try_from(self.shards.len()).unwrap_or(u16::MAX)).map(ShardIx)
     }
+
+    /// Which part of all keys each group has, in the order of the shards, where hashes place them and the
+    /// largest part is more than so many times the even one; else `None`.
+    pub fn shares(&self, uneven: f64) -> Option<Vec<(Arc<str>, f64)>> {
+        let mut shares: Vec<(Arc<str>, f64)> = Vec::new();
+        for at in self.places() {
+            let (group, share) = (&self.shard(at).group, self.share(at)?);
+            match shares.iter_mut().find(|(known, _)| known == group) {
+                Some((_, known)) => *known += share,
+                None => shares.push((group.clone(), share)),
+            }
+        }
+        let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+        (most * shares.len() as f64 > uneven).then_some(shares)
+    }
+
+    /// The part of all hashes that a shard has; `None` where keys are not placed by hashes.
+    fn share(&self, at: ShardIx) -> Option<f64> {
+        let low = |shard: &Shard| match &shard.bound {
+            Bound::Digest(low) => Some(u128::from_be_bytes(*low)),
+            _ => None,
+        };
+        if self.kind == ShardKind::Slots {
+            let own = self.slots.iter().filter(|of| **of == at).count();
+            return Some(own as f64 / SLOTS as f64);
+        }
+        // The last one has what is below the first one, too.
+        let next = (usize::from(at.0) + 1) % self.shards.len();
+        let (from, to) = (low(self.shard(at))?, low(&self.shards[next])?);
+        let part = match self.shards.len() {
+            1 => return Some(1.0),
+            _ => to.wrapping_sub(from),
+        };
+        Some(part as f64 / u128::MAX as f64)
+    }
 }
 
 /// How a key's column compares its values.
@@ -175,4 +213,39 @@ pub struct ShardedTable {
     pub key: KeyType,
     /// The map's number.
     pub map: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_hashes_are_told_where_they_are_uneven() {
+        let shard = |(id, (group, low)): (u32, (&str, u8))| Shard {
+            id,
+            group: group.into(),
+            bound: Bound::Digest([low; 16]),
+            enabled: true,
+        };
+        let map = |lows: [(&'static str, u8); 3]| ShardMap {
+            id: 1,
+            kind: ShardKind::Hash,
+            global_group: "g1".into(),
+            shards: (1..).zip(lows).map(shard).collect(),
+            slots: Vec::new(),
+        };
+        let even = map([("g1", 0x00), ("g2", 0x55), ("g3", 0xAA)]);
+        assert_eq!(even.shares(1.5), None);
+        let uneven = map([("g1", 0x10), ("g2", 0x20), ("g3", 0xA0)]);
+        let shares = uneven.shares(1.5).expect("one has half of them");
+        let parts: Vec<u32> = shares
+            .iter()
+            .map(|(_, it)| (it * 100.0).round() as u32)
+            .collect();
+        assert_eq!(parts, [6, 50, 44]);
+        assert_eq!(
+            crate::samples::slot_map(1, &["g1", "g2", "g3"]).shares(1.5),
+            None
+        );
+    }
 }

@@ -13,7 +13,7 @@ use farm::{Sharding, samples};
 use planner::{Answer, Asked, Finish, Scratch, answer};
 use sqltext::{Dialect, Mode};
 
-const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
+pub(crate) const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
 const MYSQL: Mode = Mode::new(Dialect::MySql, 80_000);
 
 /// A table: its shard key, empty for a global one; its columns, those of its primary key with a star.
@@ -89,7 +89,7 @@ fn columns(text: &str) -> (Vec<Column>, Vec<u16>) {
     (columns, primary)
 }
 
-fn farm() -> Sharding {
+pub(crate) fn farm() -> Sharding {
     let map = samples::slot_map(1, &["g1", "g2", "g3"]);
     let mut sharding = Sharding::new(1, vec![map]);
     for (table, key, text) in TABLES {

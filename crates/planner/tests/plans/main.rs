@@ -1,5 +1,6 @@
 //! Statements, where they go, and the texts that are made of them.
 
+mod advised;
 mod depth;
 mod farm_of_views;
 mod gathered;

@@ -139,6 +139,10 @@ fn call(session: &mut Session, measured: &Measured, pending: u64) -> Call {
         call.rows_sent = profile.rows;
         call.rows_changed = profile.affected_rows;
         call.bytes = profile.bytes(pending);
+        (call.rows_read, call.bytes_read) = match profile.is_whole() {
+            true => (call.rows_sent, call.bytes),
+            false => profile.moved,
+        };
         ended = profile.times();
     }
     call.error = call.error.or(refused);

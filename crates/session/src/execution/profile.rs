@@ -8,6 +8,7 @@
 
 pub(crate) mod server_counters;
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,7 +92,21 @@ pub(crate) struct Profile {
     pub parts: Vec<PartProfile>,
     /// What its server counted for it, where somebody wanted to know and could.
     pub counters: Option<Rc<server_counters::Values>>,
+    /// What servers sent for it, in rows and in their bytes, wherever they went.
+    pub moved: (u64, u64),
+    /// What was fetched for it, while somebody watches.
+    fetches: Option<Vec<FetchProfile>>,
     clock: Clock,
+}
+
+/// One fetch of a statement that is gathered.
+#[derive(Clone, Debug)]
+pub(crate) struct FetchProfile {
+    /// Its place among the fragments of the plan.
+    pub fragment: usize,
+    /// Which of the parts of the profile are its groups'.
+    pub parts: Range<usize>,
+    pub time: Duration,
 }
 
 /// What one group did of a statement.
@@ -103,6 +118,8 @@ pub(crate) struct PartProfile {
     pub connection: u32,
     pub read_only: bool,
     pub rows: u64,
+    /// Of the rows.
+    pub bytes: u64,
     pub affected_rows: u64,
 }
 
@@ -125,6 +142,7 @@ impl Profile {
         }
         let fine = self.clock.fine;
         let last = began.or_else(|| fine.then(Instant::now));
+        let watched = self.fetches.is_some();
         *self = Profile {
             begun: true,
             clock: Clock {
@@ -134,6 +152,28 @@ impl Profile {
             },
             ..Profile::default()
         };
+        self.watch(watched);
+    }
+
+    /// From now on what is fetched is kept apart, or no longer.
+    pub fn watch(&mut self, watched: bool) {
+        self.fetches = watched.then(Vec::new);
+    }
+
+    /// What was fetched while somebody watched.
+    pub fn fetches(&self) -> &[FetchProfile] {
+        self.fetches.as_deref().unwrap_or_default()
+    }
+
+    /// A fragment is fetched: by the parts from this one on, since this moment.
+    pub fn fetched(&mut self, fragment: usize, first_part: usize, began: Instant) {
+        if let Some(fetches) = &mut self.fetches {
+            fetches.push(FetchProfile {
+                fragment,
+                parts: first_part..self.parts.len(),
+                time: began.elapsed(),
+            });
+        }
     }
 
     /// The profile of the next statement of a pipeline: it runs where this one did, and `pending` bytes in front of
@@ -173,6 +213,9 @@ impl Profile {
     pub fn once_more(&mut self) {
         self.again += 1;
         self.parts.clear();
+        if let Some(fetches) = &mut self.fetches {
+            fetches.clear();
+        }
     }
 
     /// Times that it was sent again.
@@ -209,8 +252,15 @@ impl Profile {
         self.error = outcome.error;
     }
 
-    /// The reply of one group is complete.
-    pub fn part_done(&mut self, group: &Arc<str>, connection: &Connection, outcome: &Outcome) {
+    /// The reply of one group is complete, with so many bytes of rows.
+    pub fn part_done(
+        &mut self,
+        group: &Arc<str>,
+        connection: &Connection,
+        outcome: &Outcome,
+        bytes: u64,
+    ) {
+        self.moved = (self.moved.0 + outcome.rows, self.moved.1 + bytes);
         if self.parts.len() >= PARTS_MAX {
             return;
         }
@@ -220,6 +270,7 @@ impl Profile {
             connection: connection.thread_id,
             read_only: connection.is_guarded(),
             rows: outcome.rows,
+            bytes,
             affected_rows: outcome.affected_rows,
         });
     }

@@ -28,8 +28,9 @@ use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
 use crate::per_core::handle::{Asked, Handle};
-use crate::place::explain;
-use crate::place::{Explained, estimate};
+use crate::place::Asking;
+use crate::place::explain::words::{self, Form};
+use crate::place::explain::{self, Explained, show};
 use crate::session::send_answer;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -52,7 +53,7 @@ impl Session {
                 )
                 .await
             }
-            Some("explain") => self.explain(&words).await,
+            Some("explain" | "analyze") => self.explain().await,
             Some("snapshot") => {
                 positions::show_snapshot(
                     &self.core,
@@ -99,10 +100,17 @@ impl Session {
         }
     }
 
-    /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
-    async fn explain(&mut self, _words: &[String]) -> Result<(), End> {
+    /// `HEDDLE EXPLAIN statement`: where the statement would go, and why; `HEDDLE ANALYZE statement` runs it
+    /// besides.
+    async fn explain(&mut self) -> Result<(), End> {
         let payload = self.client.request.payload()[1..].to_vec();
-        let text = after_word(after_word(&payload));
+        let asking = words::asking(&payload, &self.variables.mode).unwrap_or_else(|| Asking {
+            runs: false,
+            form: Form::Unsaid,
+            own: true,
+            statement: after_word(after_word(&payload)).to_vec(),
+        });
+        let text = &*asking.statement;
         let mut shape = self.core.shape(text, &self.variables.mode);
         let digest = self.core.digests.of(shape.hash, text, &self.variables.mode);
         let ruled = rules::foresee(
@@ -115,12 +123,9 @@ impl Session {
         );
         let here = self.connections.group(&self.core.snapshot()).cloned();
         match explain::explain_place(&self.context(), &self.handle, &self.run, text, &shape) {
-            Some(Explained::Rows(mut answer)) => {
+            Some(Explained::Told(told)) => {
                 self.run.ruled = None;
-                Box::pin(estimate::estimate(&self.core, &self.user, &self.variables, &mut answer))
-                    .await;
-                return send_answer(&mut self.client, &self.variables, &self.transaction, answer)
-                    .await;
+                return Box::pin(show::tell(self, told, &asking)).await;
             }
             Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
@@ -157,7 +162,7 @@ impl Session {
             ("digest", Some(digest.to_string())),
         ];
         let answer = explained(&self.core.snapshot(), &routes, &same);
-        send_answer(&mut self.client, &self.variables, &self.transaction, answer).await
+        Box::pin(show::tell_whole(self, answer, shape.class, &asking)).await
     }
 }
 

@@ -1,6 +1,11 @@
 //! `HEDDLE EXPLAIN` of a statement on sharded tables: its tier, its groups, what each of them is sent,
 //! and why nothing simpler will do.
 
+pub(crate) mod estimate;
+pub(crate) mod show;
+pub(crate) mod tree;
+pub(crate) mod words;
+
 use std::sync::Arc;
 
 use farm::{Sharding, Snapshot};
@@ -8,13 +13,14 @@ use mysql_wire::relay::Expect;
 use planner::load::LoadPlan;
 use planner::place::{Literals, Spot};
 use planner::{Answer as Planned, Finish, Tier};
-use sqltext::{Mode, Span};
+use sqltext::{Mode, Span, Verb};
 
+use self::tree::Row;
+use self::words::Form;
 use super::{Where, is_planned};
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
-use crate::introspection::operator::Answer;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::place::{self, chosen, load, names, run};
@@ -22,14 +28,21 @@ use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 
-const COLUMNS: [&str; 5] = ["tier", "groups", "statement", "then", "reason"];
-
 /// What there is to say of a statement's place.
 pub(crate) enum Explained {
     /// One group runs it as it is.
     Group(Arc<farm::Group>),
     /// More is to be said.
-    Rows(Answer),
+    Told(Told),
+}
+
+/// How a statement is carried out: tier, groups, what they are sent, what is done then, and the reason; a
+/// row for each thing that is sent.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub rows: Vec<Row>,
+    /// Of a query over several groups: the plan, and the text that it was made of.
+    pub planned: Option<(Box<Planned>, Vec<u8>)>,
 }
 
 /// Tells where a text goes; `None` in a farm without sharding, and for what goes anywhere.
@@ -61,15 +74,7 @@ pub(crate) fn explain_place(
         );
     }
     let plan = variables.make_plan(text, shape, &snapshot, sharding)?;
-    let slots = sqltext::slots(text, &variables.mode);
-    let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
-    let literals = Literals {
-        text,
-        spans: &spans,
-        mode: &variables.mode,
-        utf8: variables.is_utf8(),
-    };
-    let spot = plan.spot(&place::statement_of(variables, text, &literals), sharding);
+    let spot = spot_of(variables, &plan, text, sharding);
     let chosen = || chosen::chosen_group(variables, run, shape, text, &snapshot, sharding);
     if run.has_chosen(shape)
         && let Some(Where::Group(group)) = chosen::place_chosen(&plan, &spot, chosen)
@@ -91,6 +96,69 @@ pub(crate) fn explain_place(
     explain_answer(core, handle, variables, place)
 }
 
+/// Where EXPLAIN, DESCRIBE and ANALYZE of a statement go whose tables and keys are looked for: to its group,
+/// which knows its own plan best, or, if there are several, nowhere. `None` for everything else.
+pub(super) fn place_explained(
+    context: &StatementContext<'_>,
+    run: &StatementRun,
+    shape: &Shape,
+    text: &[u8],
+    job: Job,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Where> {
+    let explains = matches!(shape.verb, Verb::Explain | Verb::Describe | Verb::Analyze);
+    if !explains || !matches!(job, Job::Frame(Expect::Results)) {
+        return None;
+    }
+    let variables = context.variables;
+    let asking = words::asking(text, &variables.mode)?;
+    let inner = context.core.shape(&asking.statement, &variables.mode);
+    if !is_planned(&inner) {
+        return None;
+    }
+    let plan = variables.make_plan(&asking.statement, &inner, snapshot, sharding)?;
+    let spot = spot_of(variables, &plan, &asking.statement, sharding);
+    let chosen =
+        || chosen::chosen_group(variables, run, &inner, &asking.statement, snapshot, sharding);
+    if run.has_chosen(&inner)
+        && let Some(place) = chosen::place_chosen(&plan, &spot, chosen)
+    {
+        return Some(place);
+    }
+    let written = || Some(asking.statement.clone());
+    let connections = context.connections;
+    let place =
+        names::answer_spot(variables, connections, spot, written, false, snapshot, sharding);
+    match place {
+        Where::Group(_) | Where::Stay => Some(place),
+        _ if matches!(asking.form, Form::Table | Form::Other) => None,
+        Where::Rows(_) => Some(Where::Explain(Box::new(asking))),
+        _ if asking.runs => Some(place::refuse(
+            "ANALYZE runs the statement, and over several groups that is done for a SELECT alone: EXPLAIN \
+             tells of others without running them",
+        )),
+        _ => Some(Where::Explain(Box::new(asking))),
+    }
+}
+
+fn spot_of(
+    variables: &SessionVariables,
+    plan: &planner::place::Plan,
+    text: &[u8],
+    sharding: &Sharding,
+) -> Spot {
+    let slots = sqltext::slots(text, &variables.mode);
+    let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
+    let literals = Literals {
+        text,
+        spans: &spans,
+        mode: &variables.mode,
+        utf8: variables.is_utf8(),
+    };
+    plan.spot(&place::statement_of(variables, text, &literals), sharding)
+}
+
 /// What a plan's answer says of where a statement goes; `None` where it goes anywhere.
 fn explain_answer(
     core: &Core,
@@ -110,12 +178,16 @@ fn explain_answer(
             };
             Some(rows(writing.parts.iter().map(row).collect()))
         }
-        Where::Rows(text) => Some(
-            match run::answer_of(core, handle, variables, &without_values(text, &variables.mode)) {
-                Ok(planned) => rows(planned_rows(&planned)),
+        Where::Rows(text) => {
+            let text = without_values(text, &variables.mode);
+            Some(match run::answer_of(core, handle, variables, &text) {
+                Ok(planned) => Explained::Told(Told {
+                    rows: planned_rows(&planned),
+                    planned: Some((Box::new(planned), text)),
+                }),
                 Err((error, detail)) => refused(error.text(&[&detail])),
-            },
-        ),
+            })
+        }
         Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
         _ => None,
     }
@@ -171,7 +243,10 @@ fn explain_by_keys(
                 "the rows that are meant are read with locks, then they are changed by their keys";
             let mut all = planned_rows(&plan.read);
             all.iter_mut().for_each(|row| row[4] = then.to_owned());
-            rows(all)
+            Explained::Told(Told {
+                rows: all,
+                planned: Some((Box::new(plan.read), text)),
+            })
         }
         Err((error, detail)) => refused(error.text(&[&detail])),
     }
@@ -229,7 +304,7 @@ fn loaded(plan: &LoadPlan) -> Explained {
     rows(vec![row.map(str::to_owned)])
 }
 
-fn planned_rows(planned: &Planned) -> Vec<[String; 5]> {
+fn planned_rows(planned: &Planned) -> Vec<Row> {
     let tier = match planned.tier {
         Tier::One => "one group",
         Tier::Push => "pushed",
@@ -278,10 +353,10 @@ fn refused(why: String) -> Explained {
     ]])
 }
 
-fn rows(all: Vec<[String; 5]>) -> Explained {
-    Explained::Rows(Answer {
-        columns: COLUMNS.map(str::to_owned).to_vec(),
-        rows: all.into_iter().map(|row| row.map(Some).to_vec()).collect(),
+fn rows(all: Vec<Row>) -> Explained {
+    Explained::Told(Told {
+        rows: all,
+        planned: None,
     })
 }
 

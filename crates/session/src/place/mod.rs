@@ -6,7 +6,6 @@
 
 pub(crate) mod chosen;
 pub(crate) mod discard;
-pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod in_text;
 pub(crate) mod inner;
@@ -44,7 +43,7 @@ use crate::prepared::bound::{bound, written_out};
 use crate::scatter::{Definition, Part};
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
-pub(crate) use explain::Explained;
+pub(crate) use explain::words::Asking;
 pub(crate) use in_text::InText;
 use writes::ids;
 
@@ -75,6 +74,8 @@ pub(crate) enum Where {
     InText(Box<InText>),
     /// Many rows of a prepared statement at once.
     Bulk(u32),
+    /// It is told how a statement over several groups would be carried out, or is.
+    Explain(Box<Asking>),
     Refuse(ClientError, String),
 }
 
@@ -223,6 +224,11 @@ fn place_unplanned(
     if run.has_chosen(shape)
         && let Some(place) =
             chosen::unplanned_chosen(context.variables, run, shape, text, snapshot, sharding)
+    {
+        return place;
+    }
+    if let Some(place) =
+        explain::place_explained(context, run, shape, text, job, snapshot, sharding)
     {
         return place;
     }

@@ -106,7 +106,7 @@ pub(crate) fn is_kept_from(
     let any = || sharding.moves().iter().any(|it| held(&it.from));
     match place {
         _ if opens_views(shape) => any(),
-        Where::Stay | Where::Refuse(..) | Where::Several => false,
+        Where::Stay | Where::Refuse(..) | Where::Several | Where::Explain(_) => false,
         Where::Group(group) => held(&group.name),
         Where::Parts(writing) => writing.parts.iter().any(|part| held(&part.group)),
         Where::Define(_)

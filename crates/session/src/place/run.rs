@@ -18,6 +18,7 @@ use crate::dist_txn::{admit, end, positions, snapshot, verb, xa, xa_elsewhere};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::place::explain::show;
 use crate::place::in_text::steps;
 use crate::place::own::with_own_values;
 use crate::place::writes::{bulk, many};
@@ -204,6 +205,7 @@ async fn run_placed(
         Where::Rows(text) if shape.verb == Verb::Do => discard::discard(session, &text).await,
         Where::InText(found) => Box::pin(steps::run_in_text(session, &found, shape, job)).await,
         Where::Bulk(id) => Box::pin(bulk::run_bulk(session, id)).await,
+        Where::Explain(asking) => Box::pin(show::explain_placed(session, &asking)).await,
         Where::Upkeep(parts) => upkeep::keep_up(session, parts, shape, job).await,
         Where::Rows(text) => {
             if shape.facts.contains(Facts::INTO)

@@ -137,6 +137,14 @@ enum Line {
     Between,
 }
 
+/// The packet at hand: where it is in the buffer, or joined here when it came in several.
+#[derive(Default)]
+struct AtHand {
+    payload: Range<usize>,
+    joined: Vec<u8>,
+    is_joined: bool,
+}
+
 /// One server's part.
 pub(crate) struct Feed {
     line: Line,
@@ -148,16 +156,15 @@ pub(crate) struct Feed {
     /// Bytes that the next packet needs behind `at`.
     need: usize,
     pieces: usize,
-    /// Where the packet at hand is, in `joined` when it came in several.
-    payload: Range<usize>,
-    joined: Vec<u8>,
-    is_joined: bool,
+    packet: AtHand,
     dues: VecDeque<Due>,
     state: State,
     pub columns: Vec<Box<[u8]>>,
     /// Rows are binary ones, of columns of these kinds.
     binary: Option<Vec<ValueKind>>,
     pub outcome: Outcome,
+    /// Of the rows so far, as the server sent them.
+    pub row_bytes: u64,
     pub info: Vec<u8>,
     pub changes: Changes,
     /// The first error of the server.
@@ -204,14 +211,13 @@ impl Feed {
             at: 0,
             need: 0,
             pieces: 0,
-            payload: 0..0,
-            joined: Vec::new(),
-            is_joined: false,
+            packet: AtHand::default(),
             dues,
             state: State::First,
             columns: Vec::new(),
             binary: None,
             outcome: Outcome::default(),
+            row_bytes: 0,
             info: Vec::new(),
             changes: Changes::default(),
             refusal: None,
@@ -245,9 +251,9 @@ impl Feed {
 
     /// The row that the last step gave.
     pub fn row(&self) -> &[u8] {
-        match self.is_joined {
-            true => &self.joined,
-            false => &self.buffer[self.payload.clone()],
+        match self.packet.is_joined {
+            true => &self.packet.joined,
+            false => &self.buffer[self.packet.payload.clone()],
         }
     }
 
@@ -335,8 +341,8 @@ impl Feed {
     fn next_packet(&mut self) -> bool {
         self.need = 0;
         // What else was joined so far belongs to the packet that is not whole yet.
-        if std::mem::take(&mut self.is_joined) {
-            self.joined.clear();
+        if std::mem::take(&mut self.packet.is_joined) {
+            self.packet.joined.clear();
         }
         loop {
             let Some(header) = Header::parse(&self.buffer[self.at..]) else {
@@ -349,13 +355,13 @@ impl Feed {
                 return false;
             }
             self.at = end;
-            if self.joined.is_empty() && !header.is_continued() {
-                self.payload = start..end;
+            if self.packet.joined.is_empty() && !header.is_continued() {
+                self.packet.payload = start..end;
                 return true;
             }
-            self.joined.extend_from_slice(&self.buffer[start..end]);
+            self.packet.joined.extend_from_slice(&self.buffer[start..end]);
             if !header.is_continued() {
-                self.is_joined = true;
+                self.packet.is_joined = true;
                 return true;
             }
         }
@@ -386,6 +392,7 @@ impl Feed {
             }
             (State::Rows, Some(_)) => {
                 self.outcome.rows += 1;
+                self.row_bytes += self.row().len() as u64;
                 self.show_as_text()?;
                 Ok(Some(Event::Row))
             }
@@ -417,7 +424,7 @@ impl Feed {
         let texts: Vec<Option<&[u8]>> = texts.iter().map(Option::as_deref).collect();
         let mut row = Vec::new();
         encode_text_row(&mut row, &texts);
-        (self.joined, self.is_joined) = (row, true);
+        (self.packet.joined, self.packet.is_joined) = (row, true);
         Ok(())
     }
 
@@ -468,9 +475,9 @@ impl Feed {
 
     /// An OK, or what ends rows.
     fn ok(&mut self) -> Result<(), Malformed> {
-        let payload = match self.is_joined {
-            true => &self.joined[..],
-            false => &self.buffer[self.payload.clone()],
+        let payload = match self.packet.is_joined {
+            true => &self.packet.joined[..],
+            false => &self.buffer[self.packet.payload.clone()],
         };
         let ok = OkPacket::decode(payload, self.capabilities)?;
         self.outcome.status = Some(ok.status);

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use backend::{ConnectionError, Lease, PoolError, Questions};
 use farm::{ServerId, error};
@@ -181,6 +182,7 @@ async fn fetch_all(
             return Ok(Step::Answered);
         }
         let before = fetched.rows;
+        let (first_part, began) = (session.run.profile.parts.len(), Instant::now());
         if !scatter.parts.is_empty() {
             let filling = Filling::new(&scratch.tables[at], scratch_lease.takes_files);
             let step = fill(session, &scatter, filling, scratch_lease, fetched, run, avoid);
@@ -189,6 +191,7 @@ async fn fetch_all(
                 other => return Ok(other),
             }
         }
+        session.run.profile.fetched(at, first_part, began);
         let rows = fetched.rows - before;
         let connection = scratch_lease.lease.connection_mut();
         known.learn(scratch, (at, rows), left, connection).await;

@@ -93,9 +93,10 @@ impl Done {
             let outcome = std::mem::take(&mut feed.outcome);
             let changes = std::mem::take(&mut feed.changes);
             let refusal = feed.refusal.take();
+            let row_bytes = feed.row_bytes;
             let (lease, buffer) = feed.finish();
             if let Some(lease) = &lease {
-                profile.part_done(&taken.group, lease.connection(), &outcome);
+                profile.part_done(&taken.group, lease.connection(), &outcome, row_bytes);
             }
             Over {
                 group: taken.group,

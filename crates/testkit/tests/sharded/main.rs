@@ -3,6 +3,7 @@
 mod choices;
 mod chosen_tables;
 mod dist_txn;
+mod explain;
 mod filling;
 mod load;
 mod profile;

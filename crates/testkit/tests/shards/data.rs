@@ -4,6 +4,8 @@ use crate::dice::Dice;
 
 #[path = "data_shop.rs"]
 mod shop;
+#[path = "data_ssb.rs"]
+mod ssb;
 #[path = "data_tpc.rs"]
 mod tpc;
 
@@ -15,6 +17,7 @@ pub fn rows(database: &str) -> Vec<(&'static str, Rows)> {
     let mut dice = Dice::new(20_260_101);
     match database {
         "shop" => shop::rows(&mut dice),
+        "ssb" => ssb::ssb(&mut dice),
         "tpch" => tpc::h(&mut dice),
         "tpcc" => tpc::c(&mut dice),
         other => panic!("no rows are known for {other}"),

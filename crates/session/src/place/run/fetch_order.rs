@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Orders the fetches of a gathered answer by what is known already.
 pub(super) fn order_by_known(core: &Core, variables: &SessionVariables, answer: &mut Answer) {
     let shapes = shapes(variables, answer);
-    let rows = |shape: &Digest| core.plans.sizes.get(shape).map(|guess| guess.rows);
+    let rows = |shape: &Digest| core.statements.plans.sizes.get(shape).map(|guess| guess.rows);
     let known: Vec<Option<u64>> = shapes.iter().map(rows).collect();
     let filtered = variables.mode.dialect == Dialect::MySql;
     planner::order_by_size(answer, &known, filtered);
@@ -39,7 +39,7 @@ pub(super) async fn order_by_size(
     let shapes = shapes(variables, answer);
     let old_s = core.now_s.get().saturating_sub(KEPT_S);
     let is_fresh = |shape: &Digest| {
-        let guess = core.plans.sizes.get(shape);
+        let guess = core.statements.plans.sizes.get(shape);
         guess.is_some_and(|guess| guess.made_s >= old_s)
     };
     if shapes.iter().all(is_fresh) {
@@ -54,7 +54,7 @@ pub(super) async fn order_by_size(
             let text = &fragment.text;
             if let Some(rows) = estimate::rows_of_part(core, user, variables, &groups, text).await {
                 let made_s = core.now_s.get();
-                core.plans.sizes.put(*shape, Guess { rows, made_s });
+                core.statements.plans.sizes.put(*shape, Guess { rows, made_s });
             }
         }
     };

@@ -1,42 +1,35 @@
-//! How many rows the parts of an explained statement are thought to give: one group is asked by EXPLAIN,
-//! and the others are taken to be like it.
+//! How many rows a part of a statement has, by what a server expects: one group is asked by EXPLAIN, and the
+//! others are taken to be like it.
 
 use sqltext::Dialect;
 
+use super::tree::Row;
 use crate::authentication::login::SessionUser;
-use crate::introspection::operator::Answer;
 use crate::per_core::Core;
 use crate::variables::session_variables::SessionVariables;
 
-/// The places in `HEDDLE EXPLAIN`.
-const TIER: usize = 0;
-const GROUPS: usize = 1;
-const STATEMENT: usize = 2;
-
 /// What stands in front of groups of which any one will do.
-pub(super) const ANY: &str = "any of ";
+pub(crate) const ANY: &str = "any of ";
 
-/// Adds the column `rows`: NULL where nothing is read, or nobody knows.
-pub(crate) async fn estimate(
+/// For each row: `None` where nothing is read, or nobody knows.
+pub(super) async fn estimate(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,
-    answer: &mut Answer,
-) {
-    answer.columns.push("rows".to_owned());
-    for row in &mut answer.rows {
-        let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
-        let (tier, groups, text) = (cell(TIER), cell(GROUPS), cell(STATEMENT));
-        let reads = matches!(&*tier, "pushed" | "gathered" | "pulled");
-        let rows = match reads && !groups.is_empty() {
-            true => rows_of_part(core, user, variables, &groups, &text).await,
+    rows: &[Row],
+) -> Vec<Option<u64>> {
+    let mut all = Vec::with_capacity(rows.len());
+    for [tier, groups, text, ..] in rows {
+        let reads = matches!(&**tier, "pushed" | "gathered" | "pulled");
+        all.push(match reads && !groups.is_empty() {
+            true => rows_of_part(core, user, variables, groups, text).await,
             false => None,
-        };
-        row.push(rows.map(|rows| rows.to_string()));
+        });
     }
+    all
 }
 
-pub(super) async fn rows_of_part(
+pub(crate) async fn rows_of_part(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,
