@@ -152,6 +152,9 @@ commands! {
     "group" "lookup_groups" GroupLookupGroups Asked Monitor false
         [optional("group_id", "only this group")]
         "Lists the groups.";
+    "server" "list" ServerList Asked Monitor false
+        []
+        "Lists the servers of all groups, with what was last seen of them.";
     "server" "set_status" ServerSetStatus Leader Admin true
         [SERVER, required("status", "SPARE, SECONDARY or FAULTY"),
          switch("update_only", "true: change the record only"),

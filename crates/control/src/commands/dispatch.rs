@@ -146,11 +146,7 @@ impl Commands {
     }
 
     /// Carries out a command whose arguments fit the table. One that changes the farm gets the right to.
-    pub(crate) async fn dispatch(
-        &self,
-        verb: Verb,
-        args: &Arguments,
-    ) -> Result<Table, CommandError> {
+    pub(crate) async fn dispatch(&self, verb: Verb, args: &Arguments) -> Answer {
         let lead = || self.context.leadership.must_lead();
         match verb {
             Verb::GroupCreate => self.groups.group_create(&lead()?, args).await,
@@ -167,6 +163,7 @@ impl Commands {
             Verb::GroupHealth => self.inspect.group_health(args),
             Verb::GroupEvents => self.inspect.group_events(args),
             Verb::GroupLookupServers => self.inspect.group_lookup_servers(args),
+            Verb::ServerList => Ok(self.inspect.server_list()),
             Verb::GroupLookupGroups => self.inspect.group_lookup_groups(args),
             Verb::GroupImportTopology => self.groups.group_import_topology(args).await,
             Verb::ServerSetStatus => self.servers.server_set_status(&lead()?, args).await,

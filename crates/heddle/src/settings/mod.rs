@@ -473,6 +473,8 @@ settings! {
         "A slow log that has become so long gets the name FILE.1, the older ones FILE.2 and so on.";
     slow_log_files: u64 = "5" "files" [1, 1000] Restart
         "So many of them are kept, the one that is written to included.";
+    farm_tables: Switch = "on" "" Live
+        "The SQL door has tables about the farm in the database heddle (docs/FARM_TABLES.md); off, all names in it are the servers'.";
     core_dumps: Switch = "on" "" Restart
         "Whether the process may leave a core dump, and debuggers of its user may look into it; off, its secrets stay inside (PR_SET_DUMPABLE).";
     log_level: LogLevel = "info" "" Restart

@@ -191,6 +191,7 @@ impl Door {
             settings: tuning.settings,
             preferences: tuning.preferences,
             counting: tuning.counting,
+            farm_tables: true,
         }));
         let inner = door_sql::start(door_sql::Options {
             listener: door_sql::listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port"),

@@ -4,6 +4,7 @@ mod at_rest;
 mod doctor;
 mod fabric;
 mod fabric_import;
+mod farm_tables;
 mod handover;
 mod http;
 mod package;
