@@ -100,7 +100,7 @@ macro_rules! commands {
 commands! {
     "group" "create" GroupCreate Leader Admin true
         [GROUP, optional("description", "free text"),
-         optional("kind", "replication (the default) or galera")]
+         optional("kind", "replication (the default), galera, or media: servers on read-only storage")]
         "Makes an empty group of servers.";
     "group" "destroy" GroupDestroy Leader Admin true
         [GROUP]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farm::{Group, Kill, Killed, Mode, Server, Status, Victim};
+use farm::{Group, GroupKind, Kill, Killed, Mode, Server, Status, Victim};
 use serde_json::Value;
 
 use super::group::{find_group, no_server};
@@ -196,7 +196,11 @@ impl InspectCommands {
             "version",
         ]);
         for server in &group.servers {
-            let [not_running, not_configured, io_not_running, sql_not_running] = replication(server);
+            let [not_running, not_configured, io_not_running, sql_not_running] = match group.kind {
+                // It follows nobody, and that is right.
+                GroupKind::Media => [false; 4],
+                _ => replication(server),
+            };
             let record = self.context.record_of(server.id.0);
             table.rows.push(vec![
                 (*server.uuid).into(),

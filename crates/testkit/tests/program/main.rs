@@ -7,6 +7,7 @@ mod fabric_import;
 mod farm_tables;
 mod handover;
 mod http;
+mod media;
 mod package;
 mod php;
 mod router_tls;
