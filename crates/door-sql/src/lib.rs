@@ -350,7 +350,7 @@ async fn run_core(
             Message::List(lister) => lister.tell(session::views(&core)),
             Message::Turned => core.turned(),
             Message::UnitsOfWork(epoch, tell) => {
-                drop(tell.send(session::units_of_work_before(&core, epoch)))
+                let _ = tell.send(session::units_of_work_before(&core, epoch));
             }
             // Who asked may have stopped waiting.
             Message::Answer(tell) => {

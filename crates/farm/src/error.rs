@@ -247,6 +247,12 @@ errors! {
         "Ask for the id first.";
     LISTING_TOO_LARGE 1105 "HY000" false "Heddle: the farm has more sessions than a table of them in a query can have"
         "SHOW PROCESSLIST and `heddle session list` have them all.";
+    FARM_TABLE_READ_ONLY 1036 "HY000" false "Heddle: heddle.{} is a table about the farm and can only be read"
+        "Commands change the farm (docs/FARM_TABLES.md); farm_tables = off gives the name to the servers.";
+    FARM_TABLE_TOO_LARGE 1105 "HY000" false "Heddle: heddle.{} has more rows than a statement can carry to a server"
+        "The command that docs/FARM_TABLES.md names for the table gives them all; digest list takes a limit.";
+    FARM_TABLES_ALONE 1105 "HY000" true "Heddle: no server of the farm can run this query, and without one it is too much: {}"
+        "Ask for columns of one table, with WHERE column = value AND …, ORDER BY and LIMIT, or ask the command that docs/FARM_TABLES.md names for the table.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
         "Ask in the next statement after the one it is about.";
 }

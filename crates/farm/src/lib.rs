@@ -20,6 +20,7 @@ pub mod samples;
 pub mod server;
 pub mod sharding;
 pub mod snapshot;
+pub mod tables;
 pub mod turnover;
 
 pub use accounts::{account, local};

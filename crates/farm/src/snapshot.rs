@@ -56,6 +56,9 @@ pub enum GroupKind {
     Replication,
     /// A Galera cluster: every server is a PRIMARY, and what one commits all have certified.
     Galera,
+    /// Servers of one data set on read-only storage: all of them are replicas, none follows another, and
+    /// nobody writes.
+    Media,
 }
 
 impl GroupKind {
@@ -64,12 +67,13 @@ impl GroupKind {
         match self {
             GroupKind::Replication => "replication",
             GroupKind::Galera => "galera",
+            GroupKind::Media => "media",
         }
     }
 
     /// Reads a kind from its name.
     pub fn parse(text: &str) -> Option<GroupKind> {
-        [GroupKind::Replication, GroupKind::Galera]
+        [GroupKind::Replication, GroupKind::Galera, GroupKind::Media]
             .into_iter()
             .find(|kind| kind.name().eq_ignore_ascii_case(text))
     }
@@ -123,7 +127,7 @@ impl Group {
             .filter(|server| server.status == Status::Primary);
         let first = primaries.clone().next();
         match self.kind {
-            GroupKind::Replication => first,
+            GroupKind::Replication | GroupKind::Media => first,
             GroupKind::Galera => primaries.find(|server| server.serves_writes()).or(first),
         }
     }

@@ -101,17 +101,15 @@ pub fn plan(
         error: error::NO_GROUP,
         detail: String::new(),
     })?;
-    let reads = Reads {
-        snapshot,
-        group,
-        avoid,
-        among: standing.among,
-        turn: Turn {
-            now_us: standing.need.now_us,
-            last: standing.last_replica,
-            in_use,
-        },
+    let turn = Turn {
+        now_us: standing.need.now_us,
+        last: standing.last_replica,
+        in_use,
     };
+    let reads = Reads::of(snapshot, group, standing, avoid, turn);
+    if read && group.kind == GroupKind::Media {
+        return reads.plan(&standing.need, balance, Reason::Read);
+    }
     match hint {
         Some(MsHint::Master) => return primary(group, read, Reason::Hint),
         Some(MsHint::Strong) if read => return primary(group, true, Reason::Hint),
@@ -183,7 +181,23 @@ struct Reads<'a> {
     turn: Turn<'a>,
 }
 
-impl Reads<'_> {
+impl<'a> Reads<'a> {
+    fn of(
+        snapshot: &'a Snapshot,
+        group: &'a Group,
+        standing: &'a Standing<'_>,
+        avoid: &'a [ServerId],
+        turn: Turn<'a>,
+    ) -> Reads<'a> {
+        Reads {
+            snapshot,
+            group,
+            avoid,
+            among: standing.among,
+            turn,
+        }
+    }
+
     /// A replica that takes reads, or a node of a Galera group besides the one that takes the writes;
     /// of servers that a rule names also the primary.
     fn serves(&self, server: &Server) -> bool {
@@ -199,9 +213,10 @@ impl Reads<'_> {
     }
 
     /// How the server stands to the need; the primary has everything, and so has, once it is asked,
-    /// every node of a Galera group.
+    /// every node of a Galera group. What is on read-only storage never changes: whatever is asked of it, there
+    /// is nothing newer.
     fn proof(&self, need: &Need<'_>, server: &Server) -> Proof {
-        match is_primary(server) {
+        match is_primary(server) || self.group.kind == GroupKind::Media {
             true => Proof::Has,
             false => need.proof(server, self.snapshot),
         }

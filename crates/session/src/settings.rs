@@ -67,6 +67,8 @@ pub struct InForce {
     pub preferences: Preferences,
     /// What is counted of statements.
     pub counting: Counting,
+    /// The database `heddle` has tables about the farm.
+    pub farm_tables: bool,
 }
 
 /// The cell that holds what is in force. A core keeps a copy and looks at the version only, which

@@ -108,7 +108,7 @@ macro_rules! commands {
 commands! {
     "group" "create" GroupCreate Leader Admin true
         [GROUP, optional("description", "free text"),
-         optional("kind", "replication (the default) or galera")]
+         optional("kind", "replication (the default), galera, or media: servers on read-only storage")]
         "Makes an empty group of servers.";
     "group" "destroy" GroupDestroy Leader Admin true
         [GROUP]
@@ -161,6 +161,9 @@ commands! {
     "group" "lookup_groups" GroupLookupGroups Asked Monitor false
         [optional("group_id", "only this group")]
         "Lists the groups.";
+    "server" "list" ServerList Asked Monitor false
+        []
+        "Lists the servers of all groups, with what was last seen of them.";
     "server" "set_status" ServerSetStatus Leader Admin true
         [SERVER, required("status", "SPARE, SECONDARY or FAULTY"),
          switch("update_only", "true: change the record only"),

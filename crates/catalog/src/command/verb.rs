@@ -30,6 +30,7 @@ pub enum Verb {
     GroupLookupServers,
     GroupLookupGroups,
     GroupImportTopology,
+    ServerList,
     ServerSetStatus,
     ServerSetMode,
     ServerSetWeight,

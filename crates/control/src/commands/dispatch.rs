@@ -164,6 +164,7 @@ impl Commands {
             Verb::GroupHealth => self.inspect.group_health(args),
             Verb::GroupEvents => self.inspect.group_events(args),
             Verb::GroupLookupServers => self.inspect.group_lookup_servers(args),
+            Verb::ServerList => Ok(self.inspect.server_list()),
             Verb::GroupLookupGroups => self.inspect.group_lookup_groups(args),
             Verb::GroupImportTopology => self.groups.group_import_topology(args).await,
             Verb::ServerSetStatus => self.servers.server_set_status(&lead()?, args).await,

@@ -171,6 +171,11 @@ fn report(args: &Arguments) -> String {
 /// The group must be there, and of the kind that has one primary.
 fn replicates(records: &Records, name: &str) -> Result<(), CommandError> {
     find_group(records, name)?;
+    if records.kind(name) == GroupKind::Media {
+        return Err(CommandError::Refused(format!(
+            "group {name} is on read-only storage: nothing can be written, so none is promoted"
+        )));
+    }
     if records.kind(name) == GroupKind::Galera {
         return Err(CommandError::Refused(format!(
             "group {name} is a Galera cluster: every node takes writes, so none is promoted"

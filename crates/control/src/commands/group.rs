@@ -62,7 +62,7 @@ impl GroupCommands {
         let records = self.context.state().records.clone();
         let kind = args.get("kind").unwrap_or("replication");
         let kind = GroupKind::parse(kind)
-            .ok_or_else(|| args.bad("kind", kind, "replication or galera"))?;
+            .ok_or_else(|| args.bad("kind", kind, "replication, galera or media"))?;
         if let Some(kept) = records.groups.get(name) {
             if args.get("kind").is_some() && kept.value.kind != kind {
                 return Err(CommandError::Refused(format!(
@@ -264,7 +264,8 @@ impl GroupCommands {
             return Err(no_server(args.text("server_id"), Some(name)));
         };
         let server = kept.value.clone();
-        let replicated = records.kind(name) == GroupKind::Replication;
+        let kind = records.kind(name);
+        let replicated = kind == GroupKind::Replication;
         if replicated && server.status == Status::Primary && records.members(name).count() > 1 {
             return Err(CommandError::Refused(format!(
                 "{} is the primary of group {name}; it can only leave as the last server",
@@ -277,6 +278,7 @@ impl GroupCommands {
         // First the primary learns that it has a replica less, or its commits would wait for it.
         self.links.apply_acks(lead, name).await?;
         if server.status != Status::Primary
+            && kind != GroupKind::Media
             && let Ok(mut link) = self.links.reach(lead, &server).await
         {
             engine::detach(&mut link, self.context.settings().step_timeout_ms).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farm::{Group, Kill, Killed, Mode, Server, Status, Victim};
+use farm::{Group, GroupKind, Kill, Killed, Mode, Server, Status, Victim};
 use serde_json::Value;
 
 use super::group::{find_group, no_server};
@@ -96,6 +96,53 @@ impl InspectCommands {
         table
     }
 
+    /// The servers of all groups, as the tables about the farm have them.
+    pub(crate) fn server_list(&self) -> Table {
+        let mut table = Table::new(&[
+            "server_uuid",
+            "address",
+            "name",
+            "group_id",
+            "status",
+            "mode",
+            "weight",
+            "is_alive",
+            "read_only",
+            "promotable",
+            "engine",
+            "version",
+            "lag_ms",
+            "gtid",
+            "error",
+            "io_error",
+            "sql_error",
+        ]);
+        let snapshot = self.context.snapshot();
+        for server in snapshot.groups.iter().flat_map(|group| &group.servers) {
+            let record = self.context.record_of(server.id.0);
+            table.rows.push(vec![
+                (*server.uuid).into(),
+                server.address().into(),
+                (*server.name).into(),
+                (*server.group).into(),
+                server.status.fabric_name().into(),
+                server.mode.name().into(),
+                server.weight.into(),
+                server.health.alive.into(),
+                server.health.read_only.into(),
+                record.is_some_and(|it| !it.never_primary).into(),
+                server.engine.name().into(),
+                (*server.version).into(),
+                lag_ms(server),
+                server.health.gtid.as_str().into(),
+                server.health.error.as_str().into(),
+                server.health.io_error.as_str().into(),
+                server.health.sql_error.as_str().into(),
+            ]);
+        }
+        table
+    }
+
     pub(crate) fn group_lookup_groups(&self, args: &Arguments) -> Result<Table, CommandError> {
         let only = args.get("group_id");
         let state = self.context.state();
@@ -149,8 +196,11 @@ impl InspectCommands {
             "version",
         ]);
         for server in &group.servers {
-            let [not_running, not_configured, io_not_running, sql_not_running] =
-                replication(server);
+            let [not_running, not_configured, io_not_running, sql_not_running] = match group.kind {
+                // It follows nobody, and that is right.
+                GroupKind::Media => [false; 4],
+                _ => replication(server),
+            };
             let record = self.context.record_of(server.id.0);
             table.rows.push(vec![
                 (*server.uuid).into(),

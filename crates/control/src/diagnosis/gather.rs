@@ -147,7 +147,8 @@ impl Doctor {
         }
         GroupFacts {
             name: group.name.to_string(),
-            galera: group.kind == GroupKind::Galera,
+            galera: group.kind != GroupKind::Replication,
+            media: group.kind == GroupKind::Media,
             active: group.active,
             servers,
             overfull: overfull(&self.context.snapshot_now(), &group.name),
@@ -161,7 +162,7 @@ impl Doctor {
         facts.lag_ms = server.lag_us().map(|us| us / 1000);
         let record = self.context.record_of(server.id.0);
         facts.never_primary = record.is_some_and(|it| it.never_primary);
-        if kind == GroupKind::Galera {
+        if kind != GroupKind::Replication {
             // Nothing is done on them that needs more than an account that sees.
             facts.lacks.clear();
         }

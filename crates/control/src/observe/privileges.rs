@@ -134,7 +134,7 @@ impl OwnAccount {
         record: &ServerRecord,
         link: &mut Option<Link>,
     ) {
-        if self.context.state().records.kind(&record.group) == GroupKind::Galera {
+        if self.context.state().records.kind(&record.group) != GroupKind::Replication {
             return;
         }
         let Some(open) = link

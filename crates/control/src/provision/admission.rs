@@ -62,6 +62,9 @@ impl Provision {
         }
         let login = self.links.login_asked(host, port);
         let mut link = Link::open(&login, timeout_ms).await?;
+        if records.kind(&newcomer.group) == GroupKind::Media {
+            return self.admit_media(lead, &records, newcomer, &mut link).await;
+        }
         let replicates = records.groups[&newcomer.group].value.kind == GroupKind::Replication;
         if replicates && !newcomer.update_only && link.version().objection().is_none() {
             self.own_account
@@ -110,12 +113,17 @@ impl Provision {
         if !newcomer.update_only {
             self.links.apply_acks(lead, &newcomer.group).await?;
         }
+        self.advise(&record, &advice);
+        Ok(Admitted::Member(record.uuid))
+    }
+
+    fn advise(&self, record: &ServerRecord, advice: &[String]) {
         if !advice.is_empty() {
             let detail = format!("{} should be told: {}", record.address(), advice.join("; "));
             let event = Event::now("settings_advised", &record.group, detail);
-            context.happened(event.of(&record.uuid, record.address()));
+            self.context
+                .happened(event.of(&record.uuid, record.address()));
         }
-        Ok(Admitted::Member(record.uuid))
     }
 
     /// Lets a server follow the primary, or opens it where there is none yet. Gives the reason when it has to be

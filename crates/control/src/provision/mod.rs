@@ -14,6 +14,7 @@ pub(crate) mod filling;
 pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod joining;
+pub(crate) mod media;
 pub(crate) mod nodes;
 pub(crate) mod rejoin;
 mod restore;

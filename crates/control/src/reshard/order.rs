@@ -124,6 +124,9 @@ fn may_move(records: &Records, shard: (u32, &ShardRecord), to: &str) -> Result<(
         if !records.groups.contains_key(group) {
             return Err(no_group(group));
         }
+        if records.kind(group) == GroupKind::Media {
+            return Err(format!("group {group} is on read-only storage"));
+        }
         if records.kind(group) == GroupKind::Galera {
             return Err(format!(
                 "group {group} is a Galera cluster, whose binary log cannot be followed; move its rows by \

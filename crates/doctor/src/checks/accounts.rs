@@ -125,6 +125,9 @@ pub(crate) fn decides(at: &At<'_>) -> bool {
 }
 
 pub(crate) fn replication_account(at: &At<'_>) -> Option<Found> {
+    if at.group.media {
+        return None;
+    }
     let user = at.farm.settings.get("replication_user")?;
     let all = at.server.accounts.as_ref()?;
     let own: Vec<&AccountFacts> = all.iter().filter(|it| it.user == *user).collect();

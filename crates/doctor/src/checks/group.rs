@@ -33,7 +33,7 @@ pub(crate) fn overfull(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
 }
 
 pub(crate) fn no_primary(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
-    let is_so = members(group).next().is_some() && group.primary().is_none();
+    let is_so = !group.media && members(group).next().is_some() && group.primary().is_none();
     found(is_so, || {
         format!("none of {} is its primary", addresses(members(group)))
     })
@@ -57,7 +57,8 @@ pub(crate) fn pair(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
 /// Galera decides by majorities.
 pub(crate) fn no_majority(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
     let count = members(group).count();
-    let is_so = group.galera && count > 1 && count.is_multiple_of(2);
+    let nodes = group.primary().is_some();
+    let is_so = group.galera && nodes && count > 1 && count.is_multiple_of(2);
     found(is_so, || format!("the cluster has {count} nodes"))
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn no_candidate(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
 }
 
 pub(crate) fn inactive(_: &FarmFacts, group: &GroupFacts) -> Vec<Found> {
-    let is_so = !group.active && members(group).count() > 1;
+    let is_so = !group.active && !group.media && members(group).count() > 1;
     found(is_so, || "failovers are off".to_owned())
 }
 

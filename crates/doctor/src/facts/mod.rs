@@ -65,6 +65,8 @@ pub struct GroupFacts {
     pub name: String,
     /// Its servers are the nodes of a Galera cluster.
     pub galera: bool,
+    /// Its servers are on read-only storage: none is the primary.
+    pub media: bool,
     /// It is watched and failed over.
     pub active: bool,
     pub servers: Vec<ServerFacts>,

@@ -169,6 +169,7 @@ fn group(number: u64, servers: Vec<ServerFacts>) -> GroupFacts {
     GroupFacts {
         name: format!("g{number}"),
         galera: false,
+        media: false,
         active: true,
         servers,
         ..GroupFacts::default()

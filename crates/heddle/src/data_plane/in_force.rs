@@ -68,6 +68,7 @@ pub fn in_force(settings: &Settings) -> InForce {
             slow_us: settings.slow_log_ms * 1000,
             slow_one_in: settings.slow_log_sample,
         },
+        farm_tables: settings.farm_tables.0,
     }
 }
 

@@ -200,7 +200,7 @@ impl Reader<'_> {
                         part.kind = Some(kind);
                         continue;
                     }
-                    None => format!("kind: {word:?} is none of replication, galera"),
+                    None => format!("kind: {word:?} is none of replication, galera, media"),
                 },
                 ("description", DeValue::String(text)) => {
                     part.description = text.to_string();

@@ -136,7 +136,7 @@ fn all_that_is_wrong_is_told_with_its_line() {
         (5, "pool_wait_ms: must be 1 to 3600000"),
         (9, "unknown key `what`"),
         (10, "the name \"a\" is taken"),
-        (14, "replication, galera"),
+        (14, "replication, galera, media"),
         (15, "unknown key `weight`"),
         (17, "above 0"),
         (18, "READ_ONLY"),

@@ -487,6 +487,8 @@ settings! {
         "So many of them are kept, the one that is written to included.";
     flight_recorder: u64 = "50000" "steps" [0, 10000000] Restart
         "So many of its last steps each core keeps in memory that outlives the process (docs/TRACES.md), 32 bytes each; 0 for none.";
+    farm_tables: Switch = "on" "" Live
+        "The SQL door has tables about the farm in the database heddle (docs/FARM_TABLES.md); off, all names in it are the servers'.";
     core_dumps: Switch = "on" "" Restart
         "Whether the process may leave a core dump, and debuggers of its user may look into it; off, its secrets stay inside (PR_SET_DUMPABLE).";
     log_level: LogLevel = "info" "" Restart

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backend::Target;
 use farm::local::host_of;
-use farm::{Access, ServerId, Snapshot, error};
+use farm::{Access, ClientError, ServerId, Snapshot, error};
 use mysql_wire::status::Status;
 use routing::{Plan, Refusal};
 use sqltext::{Facts, MsHint, Verb};
@@ -212,21 +212,30 @@ async fn operate(
     let needed = operator.needs(&words);
     let access = access(core, user, variables, connections, needed).await;
     if access < needed {
-        let refusal = match needed {
-            Access::Admin => &error::ADMIN_REQUIRED,
-            Access::Monitor | Access::Public => &error::MONITOR_REQUIRED,
-        };
-        return client.error(refusal, &[]).await;
+        return client.error(&refusal(needed), &[]).await;
     }
+    match submitted(core, user, access, words).await {
+        Ok(answer) => send_answer(client, variables, transaction, answer).await,
+        Err((error, text)) => client.error(&error, &[&text]).await,
+    }
+}
+
+/// Has a command carried out for the session's account, which has this right; or why it was not, as an error and
+/// its detail.
+pub(crate) async fn submitted(
+    core: &Core,
+    user: &SessionUser,
+    access: Access,
+    words: Vec<String>,
+) -> Result<Answer, (ClientError, String)> {
     let (tell, told) = futures_channel::oneshot::channel();
     let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
     let name = String::from_utf8_lossy(user.name()).into_owned();
     let by = format!("{name}@{}", host_of(user.peer.ip()));
-    operator.submit(words, &by, access, reply);
+    core.shared.operator.submit(words, &by, access, reply);
     match told.await {
-        Ok(Ok(answer)) => send_answer(client, variables, transaction, answer).await,
-        Ok(Err(text)) => client.error(&error::COMMAND_REFUSED, &[&text]).await,
-        Err(_) => client.error(&error::SHUTTING_DOWN, &[]).await,
+        Ok(answer) => answer.map_err(|text| (error::COMMAND_REFUSED, text)),
+        Err(_) => Err((error::SHUTTING_DOWN, String::new())),
     }
 }
 
@@ -429,8 +438,16 @@ fn placed(core: &Core, id: ServerId, connection: u32, read_only: bool) -> [Optio
     ]
 }
 
+/// The error of who lacks a right.
+pub(crate) fn refusal(needed: Access) -> ClientError {
+    match needed {
+        Access::Admin => error::ADMIN_REQUIRED,
+        Access::Monitor | Access::Public => error::MONITOR_REQUIRED,
+    }
+}
+
 /// What the account may ask for, as far as it matters for a command that needs so much.
-async fn access(
+pub(crate) async fn access(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,

@@ -2,6 +2,7 @@
 //! statistics, commands.
 
 pub(crate) mod farm_statistics;
+pub(crate) mod farm_tables;
 pub(crate) mod kill;
 pub(crate) mod listing;
 pub(crate) mod local;
@@ -11,6 +12,7 @@ pub(crate) mod processlist;
 pub(crate) mod recorded;
 pub(crate) mod registry;
 pub(crate) mod rights;
+pub(crate) mod rows_text;
 pub(crate) mod statistics;
 pub(crate) mod view;
 pub(crate) mod views;

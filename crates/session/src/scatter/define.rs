@@ -10,7 +10,7 @@ use std::sync::Arc;
 use backend::{Warning, Warnings};
 use farm::local::host_of;
 use farm::sharding::Placed;
-use farm::{Access, Sharding, Snapshot, error};
+use farm::{Access, GroupKind, Sharding, Snapshot, error};
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::OkPacket;
 use planner::define::{Around, Declaration, Defines, Named, Then, define};
@@ -366,6 +366,16 @@ impl SessionVariables {
     }
 }
 
+/// The groups without those on read-only storage, which have what they have; only of these alone all are left.
+fn writable(mut groups: Vec<Arc<str>>, snapshot: &Snapshot) -> Vec<Arc<str>> {
+    let fixed =
+        |name: &Arc<str>| snapshot.group(name).is_some_and(|group| group.kind == GroupKind::Media);
+    if !groups.iter().all(fixed) {
+        groups.retain(|name| !fixed(name));
+    }
+    groups
+}
+
 /// Where a statement goes that may change definitions.
 pub(crate) fn defining(
     variables: &SessionVariables,
@@ -392,7 +402,7 @@ pub(crate) fn defining(
         Defines::On(.., names) if connections.has_made(&names, shape.verb) => Defining::Temporary,
         Defines::Refused(why) => Defining::Refused(why),
         Defines::On(groups, then, names) => Defining::Here(Box::new(Definition {
-            groups,
+            groups: writable(groups, snapshot),
             text: text.to_vec(),
             then,
             same: !names.iter().any(|name| is_sharded(sharding, name)),

@@ -77,6 +77,8 @@ bitflags::bitflags! {
         const SHUTDOWN = 1 << 31;
         /// SET ROLE.
         const ROLE = 1 << 32;
+        /// Names something in the database `heddle`, where tables about the farm are.
+        const FARM_TABLE = 1 << 33;
     }
 }
 
@@ -134,9 +136,8 @@ impl Watcher {
             Kind::UserVariable => self.user_variable(past.touches(token), past, head),
             Kind::SystemVariable => self.facts |= system_variable(token.bytes(text)),
             Kind::Dot if past.kind == Kind::SystemVariable => self.names = true,
-            Kind::Dot if past.kind == Kind::Quoted && past.quoted_word(text).is_server_schema() => {
-                self.facts |= Facts::SERVER_SCHEMA;
-            }
+            Kind::Dot if past.kind == Kind::Quoted => self.facts |= schema(past.quoted_word(text)),
+            Kind::Dot if past.kw == Kw::HEDDLE => self.facts |= Facts::FARM_TABLE,
             _ => {}
         }
     }
@@ -184,6 +185,15 @@ impl Watcher {
             _ => Facts::empty(),
         };
         self.facts |= fact;
+    }
+}
+
+/// What a database's name says that stands in quotes.
+fn schema(kw: Kw) -> Facts {
+    match kw {
+        Kw::HEDDLE => Facts::FARM_TABLE,
+        kw if kw.is_server_schema() => Facts::SERVER_SCHEMA,
+        _ => Facts::empty(),
     }
 }
 

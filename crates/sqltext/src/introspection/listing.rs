@@ -222,18 +222,10 @@ impl Found {
     }
 
     fn take(&mut self, text: &[u8], tokens: &[Token], listing: Listing, place: (usize, usize)) {
-        let aliased = tokens.get(place.1 + 1).is_some_and(|next| {
-            let word = next.bytes(text);
-            let clause = BEHIND_TABLE.iter().any(|w| word.eq_ignore_ascii_case(w));
-            match next.kind {
-                Kind::Word => next.kw == Kw::AS || !(next.kw.is_reserved() || clause),
-                kind => kind == Kind::Quoted,
-            }
-        });
         self.tables.push(Table {
             listing,
             tokens: place,
-            aliased,
+            aliased: is_aliased(text, tokens, place.1),
         });
     }
 
@@ -276,6 +268,18 @@ impl Found {
         }
         edits
     }
+}
+
+/// Behind the table whose name ends with this token stands a name of its own.
+pub(crate) fn is_aliased(text: &[u8], tokens: &[Token], last: usize) -> bool {
+    tokens.get(last + 1).is_some_and(|next| {
+        let word = next.bytes(text);
+        let clause = BEHIND_TABLE.iter().any(|w| word.eq_ignore_ascii_case(w));
+        match next.kind {
+            Kind::Word => next.kw == Kw::AS || !(next.kw.is_reserved() || clause),
+            kind => kind == Kind::Quoted,
+        }
+    })
 }
 
 /// A table's name may stand here, and a column's may not: behind FROM, JOIN, or a comma of theirs. A

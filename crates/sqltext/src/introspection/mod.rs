@@ -8,6 +8,9 @@
 //! Must not know: the values. The caller hands them in.
 
 pub(crate) mod diagnostic;
+pub(crate) mod farm_select;
+pub(crate) mod farm_show;
+pub(crate) mod farm_table;
 pub(crate) mod identity;
 pub(crate) mod kill;
 pub(crate) mod listing;

@@ -284,8 +284,9 @@ impl<'a> Lexer<'a> {
         if token.kw != Kw::NONE {
             // Next to a dot there are names only; the few that matter as names stay.
             let before_dot = self.peek(0) == b'.' && byte::is_word(self.peek(1));
-            let keep = token.kw.is_server_schema() && before_dot
-                || matches!(token.kw, Kw::NEXTVAL | Kw::CURRVAL) && named;
+            let schema = token.kw.is_server_schema() || token.kw == Kw::HEDDLE;
+            let keep =
+                schema && before_dot || matches!(token.kw, Kw::NEXTVAL | Kw::CURRVAL) && named;
             if (named || before_dot) && !keep {
                 token.kw = Kw::NONE;
             }

@@ -203,6 +203,7 @@ impl Door {
             settings: tuning.settings,
             preferences: tuning.preferences,
             counting: tuning.counting,
+            farm_tables: true,
         }));
         let inner = door_sql::start(door_sql::Options {
             listeners: listeners(tuning.socket.as_deref()),

@@ -262,7 +262,16 @@ impl Server {
 
     /// Starts a killed or stopped server again on its data and port.
     pub fn restart(&mut self) {
-        let options = self.process.options().clone();
+        self.restart_with(&[]);
+    }
+
+    /// The same with more lines for `my.cnf`.
+    pub fn restart_with(&mut self, settings: &[(&str, &str)]) {
+        let mut options = self.process.options().clone();
+        let more = settings.iter();
+        options
+            .extra
+            .extend(more.map(|&(key, value)| (key.to_owned(), value.to_owned())));
         let (binary, template) = (&self.binary, &self.template);
         let host = Arc::clone(&self.host);
         let started = host.within(|| mysqld::Server::start(binary, template, options));

@@ -80,6 +80,8 @@ impl Session {
         };
         let (request, own) = (&mut self.client.request, &self.variables);
         let text = identified(&self.core, &self.handle, request, own, text, &shape);
+        let texts = (text, asked);
+        let (text, asked) = listing::prepared(&self.core, request, own, texts, &shape);
         let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
         let bytes_max = self.core.settings().statements_bytes_max;
         let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
