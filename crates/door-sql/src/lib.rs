@@ -347,10 +347,10 @@ async fn run_core(
             }
             Message::Visit(visit) => visit.pay(core.clone()),
             Message::Kill { id, how } => core.kill(id, how),
-            Message::List(lister) => lister.tell(session::views(&core)),
+            Message::List(lister) => lister.tell(session::views(core)),
             Message::Turned => core.turned(),
             Message::UnitsOfWork(epoch, tell) => {
-                let _ = tell.send(session::units_of_work_before(&core, epoch));
+                let _ = tell.send(session::units_of_work_before(core, epoch));
             }
             // Who asked may have stopped waiting.
             Message::Answer(tell) => {

@@ -29,6 +29,8 @@ macro_rules! steps {
         impl Step {
             // Where the step is known, so are its slots.
             #[inline(always)]
+            // Some steps fill all slots.
+            #[allow(clippy::needless_update)]
             pub(crate) fn slots(self) -> Slots {
                 match self {$(
                     Step::$name {$($field),*} => Slots {

@@ -263,7 +263,7 @@ impl Delivery<'_> {
             if message.line.is_empty() {
                 continue;
             }
-            match target.deliver(&[message.clone()]).await {
+            match target.deliver(std::slice::from_ref(&message)).await {
                 Ok(_) => self.progress.drop_letter(&message.id).await?,
                 Err(Undelivered::Refused(why)) => self.progress.keep_letter(&message, &why).await?,
                 Err(later) => return Err(later.into()),

@@ -162,9 +162,7 @@ impl<'a> Weighed<'a> {
         let verb = pieces(text.as_bytes(), self.work.mode)?;
         let first = verb.first()?;
         let is = |word: &&str| first.is(text.as_bytes(), word);
-        let writes = ["INSERT", "REPLACE", "UPDATE", "DELETE"]
-            .iter()
-            .any(|it| is(&it));
+        let writes = ["INSERT", "REPLACE", "UPDATE", "DELETE"].iter().any(is);
         let of = self.text(&text, &counted.database, writes);
         let terms = Terms::of(&text, &of.asked(self.work.sharding))?;
         if terms.tables.is_empty() {

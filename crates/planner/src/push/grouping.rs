@@ -42,7 +42,7 @@ pub(super) struct Grouping<'r> {
 impl Grouping<'_> {
     /// It is one of the expressions that the statement groups by.
     pub(super) fn has(&self, expr: &Expr) -> bool {
-        self.expressions.iter().any(|it| *it == expr)
+        self.expressions.contains(&expr)
     }
 
     /// The place of a column in the parts' table; outside of what is grouped by, only keys have one value.

@@ -194,7 +194,7 @@ impl Plan {
             .open(self.open_path(number))?;
         sync_dir(&self.dir)?;
         Ok(Writer {
-            lock: lock,
+            lock,
             number,
             file,
             bytes: 0,
@@ -221,7 +221,7 @@ impl Plan {
         let metadata = file.metadata()?;
         let begun = metadata.created().or_else(|_| metadata.modified())?;
         Ok(Writer {
-            lock: lock,
+            lock,
             number,
             file,
             bytes: found.whole_bytes,

@@ -37,7 +37,7 @@ impl StatementContext<'_> {
             return;
         };
         send_copy(
-            &self.core,
+            self.core,
             Copy {
                 to: to.clone(),
                 pass: self.user.identity.pass.clone(),

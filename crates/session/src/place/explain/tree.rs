@@ -50,14 +50,17 @@ pub(crate) struct Facts {
     pub ran: Option<Ran>,
 }
 
+/// What each group took, by its name.
+pub(crate) type TookByGroup = Vec<(String, Took)>;
+
 /// What a run took.
 #[derive(Default)]
 pub(crate) struct Ran {
     pub whole: Took,
     /// By the places of the fragments: what each group of them took, and the time of all.
-    pub fetches: Vec<(usize, Vec<(String, Took)>, Duration)>,
+    pub fetches: Vec<(usize, TookByGroup, Duration)>,
     /// The groups that sent rows of a statement that is not gathered.
-    pub parts: Vec<(String, Took)>,
+    pub parts: TookByGroup,
 }
 
 /// The tree of a statement with these rows.
