@@ -24,8 +24,8 @@ use routing::rules::Rulebook;
 use rowcache::ReadState;
 use session::{
     AccountPlaces, BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks,
-    Message, Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport,
-    Verifiers,
+    LoginWork, Message, Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared,
+    Transport, Verifiers,
 };
 use statistics::{Measured, SlowQueue};
 
@@ -88,8 +88,10 @@ pub fn start(options: Options) -> io::Result<Door> {
         operator: options.operator,
         peers: options.peers,
         scratch: options.scratch,
-        rsa_key: RsaKey::default(),
-        verifiers: verifiers.queue(),
+        login_work: LoginWork {
+            rsa_key: RsaKey::default(),
+            verifiers: verifiers.queue(),
+        },
         secrets: Secrets::default(),
         locks: Locks::default(),
         defaults: Default::default(),

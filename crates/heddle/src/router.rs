@@ -226,9 +226,7 @@ impl Router {
         let (result, (), (), (), (), (), (), (), ()) = tokio::join!(
             life, control, http, follow, reread, told, minutes, recorded, sinks
         );
-        if let Some(flight) = self.data_plane.flight() {
-            flight.end();
-        }
+        self.data_plane.end_flight();
         result
     }
 

@@ -23,15 +23,13 @@
 //!
 //! Must not know: MySQL, pools, sessions, the farm.
 
-mod acceptor;
 mod clock;
 mod connect;
 mod cores;
 mod credentials;
 mod descriptor;
 mod epoll;
-mod inherited;
-mod listener;
+mod listening;
 mod mapped;
 mod pooled;
 mod remote;
@@ -44,12 +42,10 @@ mod tasks;
 mod time;
 mod timers;
 
-pub use crate::acceptor::Acceptor;
 pub use crate::clock::{since_origin_us, turn_us};
 pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
 pub use crate::credentials::{Credentials, user_name};
-pub use crate::inherited::inherited;
-pub use crate::listener::{Address, Listener, SOCKET_PATH_BYTES_MAX, listen};
+pub use crate::listening::{Acceptor, Address, Listener, SOCKET_PATH_BYTES_MAX, inherited, listen};
 pub use crate::mapped::mapped;
 pub use crate::pooled::{Pooled, pooled};
 pub use crate::sock::{Closer, Sock};

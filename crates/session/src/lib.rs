@@ -54,7 +54,7 @@ pub use crate::introspection::registry::{Entry, Registry};
 pub use crate::introspection::view::{Door, Lister, SessionView};
 pub use crate::introspection::views::views;
 pub use crate::per_core::message::{How, Message, Visit};
-pub use crate::per_core::{Core, Shared};
+pub use crate::per_core::{Core, LoginWork, Shared};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};

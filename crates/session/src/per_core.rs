@@ -73,9 +73,7 @@ pub struct Shared {
     pub peers: Arc<dyn Peers>,
     /// Where SELECTs run whose rows come from several groups.
     pub scratch: Arc<Scratch>,
-    pub rsa_key: RsaKey,
-    /// What takes a login milliseconds is done there.
-    pub verifiers: Arc<VerifierQueue>,
+    pub login_work: LoginWork,
     pub secrets: Secrets,
     /// Accounts for which wrong passwords came.
     pub locks: Locks,
@@ -91,6 +89,13 @@ pub struct Shared {
     pub counters: Vec<Arc<Counters>>,
     /// What statements took, and where the slow ones go.
     pub measured: Arc<Measured>,
+}
+
+/// What takes a login milliseconds.
+pub struct LoginWork {
+    pub rsa_key: RsaKey,
+    /// The work is done there.
+    pub verifiers: Arc<VerifierQueue>,
 }
 
 impl Shared {

@@ -309,6 +309,13 @@ impl DataPlane {
         self.flight.get()
     }
 
+    /// Nothing is recorded any more, and what was is not taken for a crash's.
+    pub fn end_flight(&self) {
+        if let Some(flight) = self.flight.get() {
+            flight.end();
+        }
+    }
+
     /// True when every core answers within `limit`, or none runs yet. Blocks.
     pub fn cores_answer(&self, limit: std::time::Duration) -> bool {
         let open = self.open.get();

@@ -5,10 +5,29 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{BackendCredential, passwords};
+use super::passwords;
 
 /// The name of the tables.
 pub const KEY: &str = "backend_credential";
+
+/// A `[[backend_credential]]` of the file: how to log in to servers for an account whose clients do
+/// not reveal it.
+#[derive(Clone, Default)]
+pub struct BackendCredential {
+    pub user: String,
+    /// The account's host pattern; `None` for every host.
+    pub host: Option<String>,
+    pub password: String,
+    /// The account to use on the servers; `None` for the same.
+    pub server_user: Option<String>,
+}
+
+/// Secrets stay out of logs.
+impl std::fmt::Debug for BackendCredential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BackendCredential({:?}@{:?})", self.user, self.host)
+    }
+}
 
 /// Reads the array of tables; the error is a line and what is wrong there.
 pub fn read(

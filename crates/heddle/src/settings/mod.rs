@@ -20,6 +20,7 @@ use std::path::PathBuf;
 
 use routing::rules::Rules;
 
+pub use credential::BackendCredential;
 pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use listen::{FileMode, Listens, OptionalListens};
@@ -74,25 +75,6 @@ pub struct Given {
     pub value: String,
     /// `heddle.toml:12`, `--set`, `version 7`.
     pub from: String,
-}
-
-/// A `[[backend_credential]]` of the file: how to log in to servers for an account whose clients do
-/// not reveal it.
-#[derive(Clone, Default)]
-pub struct BackendCredential {
-    pub user: String,
-    /// The account's host pattern; `None` for every host.
-    pub host: Option<String>,
-    pub password: String,
-    /// The account to use on the servers; `None` for the same.
-    pub server_user: Option<String>,
-}
-
-/// Secrets stay out of logs.
-impl std::fmt::Debug for BackendCredential {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BackendCredential({:?}@{:?})", self.user, self.host)
-    }
 }
 
 macro_rules! settings {

@@ -364,7 +364,7 @@ pub(crate) async fn verify<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Unverified> {
     let waiting_max = core.settings().logins.queue_max;
-    let done = core.shared.verifiers.verify(client, waiting_max, work).await;
+    let done = core.shared.login_work.verifiers.verify(client, waiting_max, work).await;
     match done {
         Ok(_) | Err(Unverified::Undone) => count(&core.counters.passwords_verified),
         Err(Unverified::Full) => count(&core.counters.logins_unverified),

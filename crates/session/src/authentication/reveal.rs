@@ -142,7 +142,7 @@ impl Core {
         if !asks && is_caching {
             return Ok(None);
         }
-        let Some(pair) = self.shared.rsa_key.get().await else {
+        let Some(pair) = self.shared.login_work.rsa_key.get().await else {
             return Ok(None);
         };
         if asks {

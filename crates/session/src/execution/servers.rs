@@ -4,7 +4,7 @@
 //! Nothing is retried that may have had an effect: only reads outside transactions, and only while
 //! the client has not seen a byte of the reply.
 
-use backend::Lease;
+use backend::{Lease, PoolError};
 use farm::{ServerId, error};
 use mysql_wire::relay::Expect;
 use sqltext::Class;
@@ -97,9 +97,7 @@ async fn try_server(
     let (mut lease, pins) = match checkout(session, &plan, &target, &run.shape).await {
         Ok(taken) => taken,
         Err(error) if free && servers_tried::elsewhere_may_help(&error, plan.read_only) => {
-            recorded::retried(session.handle.id, plan.server, Some(Retry::Refused));
-            loss::suspect_refusal(&session.core, &session.handle, plan.server, &error);
-            reads::pass_over(&session.core, &session.connections, plan.server, avoid);
+            leave(session, plan.server, &error, avoid);
             return Ok(true);
         }
         Err(error) => {
@@ -151,6 +149,13 @@ async fn try_server(
     }
     let tried = Tried { plan, target, free };
     Box::pin(go_on(session, run, avoid, &tried, (lease, answer))).await
+}
+
+/// A read goes elsewhere, as this server gave it no connection.
+fn leave(session: &Session, server: ServerId, error: &PoolError, avoid: &mut Vec<ServerId>) {
+    recorded::retried(session.handle.id, server, Some(Retry::Refused));
+    loss::suspect_refusal(&session.core, &session.handle, server, error);
+    reads::pass_over(&session.core, &session.connections, server, avoid);
 }
 
 /// Keeps a connection as it was kept before a command that never ran.

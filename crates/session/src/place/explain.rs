@@ -1,7 +1,6 @@
 //! `HEDDLE EXPLAIN` of a statement on sharded tables: its tier, its groups, what each of them is sent,
 //! and why nothing simpler will do.
 
-pub(crate) mod estimate;
 pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod words;
@@ -23,7 +22,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
-use crate::place::{self, chosen, load, names, run};
+use crate::place::{self, chosen, load, names, planned};
 use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
@@ -180,7 +179,7 @@ fn explain_answer(
         }
         Where::Rows(text) => {
             let text = without_values(text, &variables.mode);
-            Some(match run::answer_of(core, handle, variables, &text) {
+            Some(match planned::answer_of(core, handle, variables, &text) {
                 Ok(planned) => Explained::Told(Told {
                     rows: planned_rows(&planned),
                     planned: Some((Box::new(planned), text)),
@@ -235,7 +234,7 @@ fn explain_by_keys(
     text: &[u8],
 ) -> Explained {
     let text = without_values(text.to_vec(), &variables.mode);
-    match run::planned(core, handle, variables, &text, |text, asked| {
+    match planned::planned(core, handle, variables, &text, |text, asked| {
         planner::by_keys(text, asked, variables.shares())
     }) {
         Ok(plan) => {

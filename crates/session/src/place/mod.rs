@@ -15,6 +15,7 @@ pub(crate) mod load;
 pub(crate) mod moving;
 pub(crate) mod names;
 pub(crate) mod own;
+pub(crate) mod planned;
 pub(crate) mod plans;
 pub(crate) mod recalled;
 pub(crate) mod run;

@@ -1,12 +1,10 @@
 //! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
-mod fetch_order;
-
 use std::sync::Arc;
 
-use farm::{ClientError, error};
+use farm::error;
 use planner::place::Spot;
-use planner::{Answer, Finish, Merging, Unanswered};
+use planner::{Answer, Finish, Merging};
 use sqltext::{Class, Facts, MsHint, Verb, Xa};
 
 use super::Where;
@@ -16,18 +14,15 @@ use crate::consistency::consistency_hints;
 use crate::dist_txn::verb::unlock_nothing;
 use crate::dist_txn::{admit, end, positions, snapshot, verb, xa, xa_elsewhere};
 use crate::execution::exec::{Job, Shape};
-use crate::per_core::Core;
-use crate::per_core::handle::Handle;
 use crate::place::explain::show;
 use crate::place::in_text::steps;
 use crate::place::own::with_own_values;
 use crate::place::writes::{bulk, many};
-use crate::place::{discard, into, later, moving, recalled, several, upkeep};
+use crate::place::{discard, into, later, moving, planned, recalled, several, upkeep};
 use crate::scatter::{Part, Scatter, Wanted, all_servers, define, file, gather, sift};
 use crate::session::Session;
 use crate::transaction::unit_of_work;
 use crate::variables::lasting;
-use crate::variables::session_variables::SessionVariables;
 use crate::{place, scatter};
 
 /// Runs the client's command to its answer, and those behind it that may go with it.
@@ -217,11 +212,15 @@ async fn run_placed(
                 Ok(text) => text,
                 Err(refusal) => return session.client.pass_refusal(&refusal).await,
             };
-            match answer_of(&session.core, &session.handle, &session.variables, &text) {
+            match planned::answer_of(&session.core, &session.handle, &session.variables, &text) {
                 Ok(mut answer) => {
                     let (core, user) = (&session.core, &session.user);
-                    let asked =
-                        fetch_order::order_by_size(core, user, &session.variables, &mut answer);
+                    let asked = planned::fetch_order::order_by_size(
+                        core,
+                        user,
+                        &session.variables,
+                        &mut answer,
+                    );
                     Box::pin(asked).await;
                     answer_rows(session, answer, shape, job).await
                 }
@@ -304,48 +303,6 @@ async fn refuse_hint(session: &mut Session, shape: &Shape, job: Job) -> Result<b
         session.client.error(&error::ALL_SERVERS_REFUSED, &[why]).await?;
     }
     Ok(barred.is_some())
-}
-
-/// How a query over several groups is answered, or why it is not.
-pub(super) fn answer_of(
-    core: &Core,
-    handle: &Handle,
-    variables: &SessionVariables,
-    text: &[u8],
-) -> Result<Answer, (ClientError, String)> {
-    let mut answer = planned(core, handle, variables, text, planner::answer)?;
-    fetch_order::order_by_known(core, variables, &mut answer);
-    Ok(answer)
-}
-
-/// What the planner makes of a text that needs several groups, or why it makes nothing of it.
-pub(super) fn planned<T>(
-    core: &Core,
-    handle: &Handle,
-    variables: &SessionVariables,
-    text: &[u8],
-    plan: impl FnOnce(&str, &planner::Asked<'_>) -> Result<T, Unanswered>,
-) -> Result<T, (ClientError, String)> {
-    let refused = |why: String| (error::NOT_OVER_GROUPS, why);
-    let text = std::str::from_utf8(text)
-        .map_err(|_| refused("its text is not UTF-8; use SET NAMES utf8mb4".to_owned()))?;
-    let snapshot = core.shared.published.load();
-    let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
-        return Err(refused("the farm has no shard maps any more".to_owned()));
-    };
-    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
-    let asked = planner::Asked {
-        sharding,
-        home: &home.name,
-        database: &database,
-        mode: &variables.mode,
-        scratch: &format!("h{}_", handle.id),
-        changing: None,
-    };
-    plan(text, &asked).map_err(|unanswered| match unanswered {
-        Unanswered::Unknown(why) => refused(why),
-        Unanswered::Disabled(shard) => (error::SHARD_DISABLED, shard.to_string()),
-    })
 }
 
 /// XA RECOVER: the clients' own transactions of all groups.

@@ -109,26 +109,8 @@ pub(crate) async fn own_variables(session: &mut Session, shape: &Shape) -> Optio
 }
 
 async fn change_own(session: &mut Session, changes: Vec<Change>) -> Result<(), End> {
-    // What can still be refused comes first.
-    for change in &changes {
-        // Clients take the error to mean that there is nothing to choose from.
-        if let Some(choice) = change.chooses()
-            && session.core.shared.published.load().sharding.is_none()
-        {
-            return refuse_change(&mut session.client, Refused::Unknown(choice.to_owned())).await;
-        }
-        if let Change::Token(Some(token)) = change
-            && let Err(reason) = tokens::take_token(
-                &session.core,
-                &session.user,
-                &session.variables,
-                &mut session.connections,
-                token,
-            )
-            .await
-        {
-            return refuse_change(&mut session.client, Refused::Token(reason)).await;
-        }
+    if let Some(refused) = refused(session, &changes).await {
+        return refuse_change(&mut session.client, refused).await;
     }
     // A loop that chooses a shard before each statement pays for nothing else.
     let defaults_stay = changes.iter().all(Change::is_choice);
@@ -178,6 +160,31 @@ async fn change_own(session: &mut Session, changes: Vec<Change>) -> Result<(), E
         follow_defaults(&session.core, &session.user, &mut session.promises);
     }
     session.client.ok(session::status_now(&session.variables, &session.transaction)).await
+}
+
+/// What can still be refused, before anything is changed.
+async fn refused(session: &mut Session, changes: &[Change]) -> Option<Refused> {
+    for change in changes {
+        // Clients take the error to mean that there is nothing to choose from.
+        if let Some(choice) = change.chooses()
+            && session.core.shared.published.load().sharding.is_none()
+        {
+            return Some(Refused::Unknown(choice.to_owned()));
+        }
+        if let Change::Token(Some(token)) = change
+            && let Err(reason) = tokens::take_token(
+                &session.core,
+                &session.user,
+                &session.variables,
+                &mut session.connections,
+                token,
+            )
+            .await
+        {
+            return Some(Refused::Token(reason));
+        }
+    }
+    None
 }
 
 async fn answer_own(session: &mut Session, asked: &[Question]) -> Result<(), End> {

@@ -10,7 +10,6 @@ use farm::{Snapshot, error};
 use planner::advise;
 use sqltext::Class;
 
-use super::estimate::estimate;
 use super::tree::{self, Facts, Node, Ran, Row, Took};
 use super::words::{Asking, Form};
 use super::{Explained, Told, explain_place};
@@ -22,6 +21,7 @@ use crate::execution::profile::Profile;
 use crate::introspection::operator::Answer;
 use crate::per_core::Core;
 use crate::place::inner;
+use crate::place::planned::estimate::estimate;
 use crate::session::Session;
 use crate::session::send_answer;
 use crate::variables::session_variables::SessionVariables;

@@ -10,7 +10,7 @@ use super::many::{BATCH_ROWS, Step, Stop, Tally};
 use crate::client::heard::{Heard, Sheet};
 use crate::place::own::with_own_values;
 use crate::place::writes::many;
-use crate::place::{inner, run};
+use crate::place::{inner, planned};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
@@ -31,11 +31,14 @@ pub(in crate::place) async fn change_by_rows(
 ) -> Step<bool> {
     let text = known(session, text.to_vec()).await?;
     let shares = session.variables.shares();
-    let plan =
-        run::planned(&session.core, &session.handle, &session.variables, &text, |text, asked| {
-            planner::by_keys(text, asked, shares)
-        })
-        .map_err(|(error, detail)| Stop::Told(error, detail))?;
+    let plan = planned::planned(
+        &session.core,
+        &session.handle,
+        &session.variables,
+        &text,
+        |text, asked| planner::by_keys(text, asked, shares),
+    )
+    .map_err(|(error, detail)| Stop::Told(error, detail))?;
     let sheet = rows_of(session, plan.read, &plan.text).await?;
     let values = plan.targets.iter().flat_map(|target| &target.set);
     for (column, to) in values {
@@ -162,14 +165,19 @@ pub(in crate::place) async fn insert_computed(
         targets: &[],
         shares: session.variables.shares(),
     };
-    let answer =
-        run::planned(&session.core, &session.handle, &session.variables, &query, |text, asked| {
+    let answer = planned::planned(
+        &session.core,
+        &session.handle,
+        &session.variables,
+        &query,
+        |text, asked| {
             let asked = planner::Asked {
                 changing: Some(changing),
                 ..*asked
             };
             planner::to_change(text, &asked)
-        });
+        },
+    );
     let answer = answer.map_err(|(error, detail)| Stop::Told(error, detail))?;
     let query = String::from_utf8_lossy(&query).into_owned();
     let sheet = rows_of(session, answer, &query).await?;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
-use crate::listener::{Address, Listener};
+use crate::listening::listener::{Address, Listener};
 use crate::stream::Stream;
 
 /// Pause when nobody can be taken until a client goes; without it the thread would spin.

@@ -3,16 +3,16 @@
 
 use sqltext::Dialect;
 
-use super::tree::Row;
 use crate::authentication::login::SessionUser;
 use crate::per_core::Core;
+use crate::place::explain::tree::Row;
 use crate::variables::session_variables::SessionVariables;
 
 /// What stands in front of groups of which any one will do.
 pub(crate) const ANY: &str = "any of ";
 
 /// For each row: `None` where nothing is read, or nobody knows.
-pub(super) async fn estimate(
+pub(in crate::place) async fn estimate(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,

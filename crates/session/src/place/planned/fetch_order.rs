@@ -10,7 +10,7 @@ use sqltext::{Dialect, Digest};
 
 use crate::authentication::login::SessionUser;
 use crate::per_core::Core;
-use crate::place::explain::estimate;
+use crate::place::planned::estimate;
 use crate::place::plans::Guess;
 use crate::variables::session_variables::SessionVariables;
 
@@ -30,7 +30,7 @@ pub(super) fn order_by_known(core: &Core, variables: &SessionVariables, answer: 
 }
 
 /// The same, and asks for what is not known, or was asked for long ago.
-pub(super) async fn order_by_size(
+pub(in crate::place) async fn order_by_size(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,
