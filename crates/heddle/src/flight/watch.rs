@@ -13,7 +13,7 @@ use crate::host::signals::received;
 use crate::router::blocking;
 
 /// Between two looks at the snapshot.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A core that does not answer for so long stands still. Between two events it answers at once.
 const STALL: Duration = Duration::from_secs(5);

@@ -84,9 +84,14 @@ fn a_router_that_is_killed_under_load_leaves_its_last_statements() {
     client.run("INSERT INTO test.t VALUES (1)");
     let writer = id_of(&mut client);
     client.rows("SELECT 'the last one'");
-    let answered = load_and_kill(&mut farm);
     let dir = farm.dir();
     let dir = dir.to_str().expect("a path");
+    let primary = primary_of(&farm);
+    wait_until(SOON, "the names of servers beside the rings", || {
+        let steps = shown(&farm, &[dir, "--session", &writer]);
+        steps.iter().any(|step| step["values"]["server"] == primary.as_str())
+    });
+    let answered = load_and_kill(&mut farm);
     tells_the_last_statements(&farm, dir, &writer, &answered);
     // The next start keeps them.
     farm.start_again();
@@ -164,8 +169,11 @@ fn tells_the_last_statements(
         .iter()
         .rfind(|step| step["step"] == "server_chosen")
         .expect("told");
-    let primary = format!("127.0.0.1:{}", farm.members()[0].port);
-    assert_eq!(chosen["values"]["server"], primary.as_str());
+    assert_eq!(chosen["values"]["server"], primary_of(farm).as_str());
+}
+
+fn primary_of(farm: &Farm) -> String {
+    format!("127.0.0.1:{}", farm.members()[0].port)
 }
 
 #[test]
