@@ -173,7 +173,8 @@ fn statements_of_one_group_do_not_wait() {
         for answer in client.pipelined(&texts) {
             answer.expect("inserted");
         }
-        assert_eq!(two.ridden(), 49);
+        // The first commands of a client fill the room of an idle one, and the rest comes behind them.
+        assert_eq!(two.ridden(), 48);
         // Prepared, with keys of one group and then of the other.
         let insert = client
             .prepare("INSERT INTO t VALUES (?, 'p')")
