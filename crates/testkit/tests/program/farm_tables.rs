@@ -334,7 +334,9 @@ fn the_tables_answer_while_servers_die() {
         let mut replica = farm.member(name).client();
         wait_until(PATIENCE, "a replica that runs for a while", || {
             let uptime = replica.rows("SHOW GLOBAL STATUS LIKE 'Uptime'").remove(0);
-            uptime[1].as_ref().is_some_and(|it| it.parse::<u32>().is_ok_and(|it| it > 3))
+            uptime[1]
+                .as_ref()
+                .is_some_and(|it| it.parse::<u32>().is_ok_and(|it| it > 3))
         });
     }
     let primary = farm.primary_of("g1").expect("a primary");

@@ -89,7 +89,9 @@ fn a_router_that_is_killed_under_load_leaves_its_last_statements() {
     let primary = primary_of(&farm);
     wait_until(SOON, "the names of servers beside the rings", || {
         let steps = shown(&farm, &[dir, "--session", &writer]);
-        steps.iter().any(|step| step["values"]["server"] == primary.as_str())
+        steps
+            .iter()
+            .any(|step| step["values"]["server"] == primary.as_str())
     });
     let answered = load_and_kill(&mut farm);
     tells_the_last_statements(&farm, dir, &writer, &answered);
