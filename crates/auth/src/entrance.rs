@@ -158,7 +158,7 @@ impl Entrance {
     pub fn heard(&self, peer: SocketAddr, origin: Origin) -> SocketAddr {
         count(&self.proxy_headers);
         match origin {
-            // Nobody may speak for those that come by the router's own Unix socket.
+            // A header cannot make its client one of the router's own Unix socket.
             Origin::Client(client) if is_local(client.ip()) => peer,
             Origin::Own => peer,
             Origin::Client(client) => {

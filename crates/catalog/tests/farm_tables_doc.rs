@@ -30,13 +30,13 @@ The servers need JSON_TABLE: MySQL 8.0, or MariaDB 10.6 and newer.
 
 While no server of the home group serves reads, Heddle answers SHOW, DESCRIBE and the simplest SELECTs itself:
 `SELECT * | columns | COUNT(*) FROM heddle.TABLE [WHERE column = value AND …] [ORDER BY columns] [LIMIT n]`. Conditions compare a
-column with a number or text by `=`, `<>`, `<`, `<=`, `>`, `>=`, LIKE, IS NULL or IS NOT NULL. Any other SELECT gets an error that says so. An account that the
-servers' rights let in needs a primary to be looked up: name one in `monitor_users`, or use one with all privileges.
+column with a number or text by `=`, `<>`, `<`, `<=`, `>`, `>=`, LIKE, IS NULL or IS NOT NULL. Any other SELECT gets an error that says so. Heddle looks up
+an account's rights at the primary: without one, use an account of `monitor_users`, or one with all privileges.
 
 ## Rights
 
-A table needs the right of its command ([SECURITY.md](SECURITY.md#rights)). Whoever lacks it sees the sessions and pins of his own account
-only, and gets an error (1227) from all other tables. `digests.text` is NULL for all but admins. `SHOW TABLES FROM heddle` lists the tables
+A table needs the right of its command ([SECURITY.md](SECURITY.md#rights)). An account without it sees its own sessions and
+pins only, and gets an error (1227) from all other tables. `digests.text` is NULL for all but admins. `SHOW TABLES FROM heddle` lists the tables
 for accounts with the monitor right. Reading a table needs no privilege on the servers.
 
 ## The database on the servers

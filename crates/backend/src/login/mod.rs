@@ -425,7 +425,7 @@ impl Exchange {
         }
     }
 
-    /// What the server says first, which may be that it takes nobody.
+    /// The server's first packet. An error packet means that it accepts no connection.
     async fn greeting(&mut self) -> Result<Vec<u8>, ConnectionError> {
         let payload = self.read().await?;
         refuse_error(&payload, Capabilities::empty())?;

@@ -1,8 +1,8 @@
 //! Servers on this machine, reached by their Unix sockets where that is wished.
 //!
 //! A server's address stays what its replicas, its probes and other routers reach it by; the socket is
-//! another way for the router beside it. Nobody has to say where it is: a connection to the address asks
-//! the server for its `@@socket`.
+//! another way for the router beside it. No setting names it: a connection to the address asks the server for its
+//! `@@socket`.
 //!
 //! Invariants: who answers at the socket is the server that answers at the address. It is proved by a
 //! lock with a random name, taken at the address and seen at the socket, and from then on by the process
@@ -27,7 +27,7 @@ use crate::login::pass::Pass;
 use crate::login::{self, Door, account};
 use crate::pool::{Key, Pools};
 
-/// A server whose socket was not found is asked again after so long.
+/// The router looks for a socket that it did not find again after this time.
 const AGAIN_S: u64 = 60;
 
 /// Connections that others may open between one to the address and one to the socket.
@@ -220,8 +220,8 @@ impl Pools {
     }
 }
 
-/// The server does not let this login in by its socket, whoever may come by TCP: another account, a demand
-/// for TLS, a plugin.
+/// The server refuses this login by its socket, though it may accept it by TCP: it takes another account there, or
+/// demands TLS or another plugin.
 fn is_refusal(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::Refused { number, .. } => matches!(number, 1045 | 1130 | 1698 | 1524),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Change, Described, RowChange, Shape, Transaction};
 use crate::rows::Kind;
 
-/// The lines of one transaction may take so many bytes.
+/// The most bytes that the lines of one transaction take.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 
 /// What came of a line.

@@ -68,19 +68,8 @@ pub(super) fn of<'a>(names: &'a Names, expr: &Expr) -> Option<Kind<'a>> {
             _ => None,
         },
         Expr::BinaryOp { left, op, right } => operation(names, left, op, right),
-        Expr::IsNull(_)
-        | Expr::IsNotNull(_)
-        | Expr::IsTrue(_)
-        | Expr::IsNotTrue(_)
-        | Expr::IsFalse(_)
-        | Expr::IsNotFalse(_)
-        | Expr::InList { .. }
-        | Expr::InSubquery { .. }
-        | Expr::Between { .. }
-        | Expr::Like { .. }
-        | Expr::RLike { .. }
-        | Expr::Exists { .. }
-        | Expr::Extract { .. } => Some(Kind::Exact),
+        Expr::InSubquery { .. } | Expr::RLike { .. } | Expr::Exists { .. } => Some(Kind::Exact),
+        _ if is_whole(expr) => Some(Kind::Exact),
         Expr::Ceil { expr, .. } | Expr::Floor { expr, .. } => number(of(names, expr)?),
         Expr::Cast { data_type, .. } => match data_type {
             DataType::Signed
@@ -102,6 +91,23 @@ pub(super) fn of<'a>(names: &'a Names, expr: &Expr) -> Option<Kind<'a>> {
         Expr::Function(function) => of_function(names, function),
         _ => None,
     }
+}
+
+/// Conditions and parts of a date: whole numbers, whatever they are made of.
+pub(super) fn is_whole(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::InList { .. }
+            | Expr::Between { .. }
+            | Expr::Like { .. }
+            | Expr::Extract { .. }
+    )
 }
 
 fn operation<'a>(

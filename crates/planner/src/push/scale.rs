@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, Function, UnaryOperator, Value};
 
-use super::kinds::arguments;
+use super::kinds::{arguments, is_whole};
 use super::names::Names;
 use crate::functions;
 
@@ -29,16 +29,7 @@ pub(super) fn of(names: &Names, expr: &Expr) -> Option<usize> {
                 _ => None,
             }
         }
-        Expr::IsNull(_)
-        | Expr::IsNotNull(_)
-        | Expr::IsTrue(_)
-        | Expr::IsNotTrue(_)
-        | Expr::IsFalse(_)
-        | Expr::IsNotFalse(_)
-        | Expr::InList { .. }
-        | Expr::Between { .. }
-        | Expr::Like { .. }
-        | Expr::Extract { .. } => Some(0),
+        _ if is_whole(expr) => Some(0),
         Expr::Case {
             conditions,
             else_result,

@@ -116,7 +116,7 @@ async fn try_server(
     if servers_tried::is_barred(handle, own, &session.run, lease.connection(), shape)
         && !Box::pin(answers::leave_nothing(handle, own, &mut lease, shape)).await
     {
-        keep_after_error(session, lease, pins);
+        settle::keep_after_error(session, lease, pins);
         loss::place_error(&mut session.client, run)?;
         let turning = Box::pin(turn_away(session, run));
         return turning.await.map(|()| false);
@@ -158,12 +158,6 @@ fn leave(session: &Session, server: ServerId, error: &PoolError, avoid: &mut Vec
     reads::pass_over(&session.core, &session.connections, server, avoid);
 }
 
-/// Keeps a connection as it was kept before a command that never ran.
-fn keep_after_error(session: &mut Session, lease: Lease, pins: Pins) {
-    let (core, handle, own) = (&session.core, &session.handle, &session.variables);
-    reclaim::give_back_after_error(core, handle, own, &mut session.connections, lease, pins);
-}
-
 /// After an attempt that did not end with the server's answer: the same.
 async fn go_on(
     session: &mut Session,
@@ -177,7 +171,7 @@ async fn go_on(
     match answer {
         Answer::Done(_) => return Ok(false),
         Answer::Refused(refusal) => {
-            keep_after_error(session, lease, run.pins);
+            settle::keep_after_error(session, lease, run.pins);
             loss::place_error(&mut session.client, run)?;
             session.transaction.note_failure(Some(refusal.number));
             session.client.pass_refusal(&refusal).await?;
@@ -192,15 +186,15 @@ async fn go_on(
                 run.job,
             )
             .await;
-            keep_after_error(session, lease, run.pins);
+            settle::keep_after_error(session, lease, run.pins);
         }
         Answer::Collided => {
             run.again = true;
             count(&session.core.counters.insert_ids_taken_anew);
-            keep_after_error(session, lease, run.pins);
+            settle::keep_after_error(session, lease, run.pins);
         }
         Answer::Transient => {
-            keep_after_error(session, lease, run.pins);
+            settle::keep_after_error(session, lease, run.pins);
             reads::pause_before_retry(&session.core, run).await;
         }
         Answer::WritesOnReplica => {

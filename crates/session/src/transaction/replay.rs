@@ -5,7 +5,7 @@
 //! a statement is deterministic: what differs is found out. Then the transaction is rolled back, and
 //! the client hears a deadlock, which frameworks answer by running the transaction again.
 
-use backend::{Connection, ConnectionError, Lease};
+use backend::{Connection, ConnectionError};
 use farm::error;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
@@ -20,7 +20,6 @@ use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn, is_failure};
-use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
@@ -288,23 +287,17 @@ async fn play_one(session: &mut Session, entry: &Entry) -> Result<Played, End> {
                     run.job,
                 )
                 .await;
-                keep(session, lease, run.pins);
+                settle::keep_after_error(session, lease, run.pins);
             }
             // The client may have been told of a duplicate: the next attempt passes it on.
             Answer::Collided => {
                 run.again = true;
-                keep(session, lease, run.pins);
+                settle::keep_after_error(session, lease, run.pins);
             }
             Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
             _ => return Ok(Played::Differs(session.prepared.differs(entry))),
         }
     }
-}
-
-/// Keeps the connection for the next attempt.
-fn keep(session: &mut Session, lease: Lease, pins: Pins) {
-    let (core, handle, own) = (&session.core, &session.handle, &session.variables);
-    reclaim::give_back_after_error(core, handle, own, &mut session.connections, lease, pins);
 }
 
 /// After a complete reply, before the session learns from it.

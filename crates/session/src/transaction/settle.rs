@@ -231,6 +231,12 @@ fn place(
     Ok(())
 }
 
+/// Keeps a connection as it was kept before a command that never ran.
+pub(crate) fn keep_after_error(session: &mut Session, lease: Lease, pins: Pins) {
+    let (core, handle, own) = (&session.core, &session.handle, &session.variables);
+    reclaim::give_back_after_error(core, handle, own, &mut session.connections, lease, pins);
+}
+
 /// Where a connection goes behind a complete reply.
 #[derive(Debug, PartialEq, Eq)]
 enum Goes {
