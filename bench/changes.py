@@ -100,7 +100,10 @@ def bench(options):
           f"{options.rows:,} rows\n")
     print("| who | row events/s | CPU per row event, us | the server's CPU per row, us |")
     print("| --- | ---: | ---: | ---: |")
-    flags = ["--set", f"change_streams_max={max(options.consumers) + 8}"]
+    most = max(options.consumers) + 8
+    # All consumers come from one address.
+    flags = ["--set", f"change_streams_max={most}", "--set", f"http_address_connections_max={most + 56}",
+             "--set", f"http_connections_max={most + 512}"]
     with Farm(options.heddle, 0, flags) as farm:
         primary, pid = farm.server_addresses()[0], farm.servers()[0]["pid"]
         for count in options.consumers:
