@@ -31,7 +31,6 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "session::Handle", 29),
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
-    ("files in a circle", "planner", 19),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {
