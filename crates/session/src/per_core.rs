@@ -1,7 +1,17 @@
-//! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
+//! What the sessions of one core share: the farm's snapshot, pools, buffers, counters; and what all cores share, with
+//! what sessions ask of the control plane ([`operator`], [`keeper`], [`peers`]).
 
+pub(crate) mod accounts;
 pub(crate) mod handle;
+pub(crate) mod id_blocks;
+pub(crate) mod keeper;
+pub(crate) mod kill;
 pub(crate) mod message;
+pub(crate) mod operator;
+pub(crate) mod peers;
+pub(crate) mod plans;
+pub(crate) mod registry;
+pub(crate) mod view;
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -31,7 +41,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 use statistics::{Digests, Measured};
 
-use crate::Operator;
 use crate::client::stall::watch;
 use crate::client::transport::Transport;
 use crate::connections::hold::Waiting;
@@ -40,18 +49,19 @@ use crate::consistency::acks;
 use crate::consistency::required_waits::RequiredWaits;
 use crate::consistency::write_tags::WriteTags;
 use crate::counters::Counters;
+use crate::counters::farm_statistics::{of_farm, publish_openings};
 use crate::door_clients::DoorClients;
 use crate::execution::cache::Cache;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
-use crate::internal::own;
-use crate::introspection::farm_statistics::{of_farm, publish_openings};
-use crate::introspection::peers::Peers;
-use crate::introspection::registry::Registry;
+use crate::own_account;
 use crate::per_core::handle::{Handle, Line};
+use crate::per_core::id_blocks::Blocks;
 use crate::per_core::message::Message;
-use crate::place::plans::Plans;
-use crate::place::writes::ids::Blocks;
+use crate::per_core::operator::Operator;
+use crate::per_core::peers::Peers;
+use crate::per_core::plans::Plans;
+use crate::per_core::registry::Registry;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
 use crate::transaction::claimed_ids::ClaimedIds;
@@ -385,11 +395,11 @@ impl Core {
         // Who logs in by a name of the configuration's is looked at as the account's clients are.
         let alike = |entitlement: &Entitlement| {
             let now = |account| alike_of(accounts, &entitlement.user, account);
-            own::is_own(entitlement)
+            own_account::is_own(entitlement)
                 || find(entitlement).is_none_or(|account| now(account) == entitlement.alike)
         };
         let valid = |entitlement: &Entitlement| {
-            if own::is_own(entitlement) {
+            if own_account::is_own(entitlement) {
                 return true;
             }
             find(entitlement).is_some_and(|account| {

@@ -6,10 +6,10 @@
 use mysql_wire::command::Command;
 
 use crate::connections::parked::Parked;
-use crate::introspection::view::{Door, Lister, SessionView};
 use crate::per_core::Core;
 use crate::per_core::handle::{Asked, Handle};
 use crate::per_core::message::Message;
+use crate::per_core::view::{Door, Lister, SessionView};
 
 /// The sessions of this core, and the clients of other doors.
 pub fn views(core: &Core) -> Vec<SessionView> {

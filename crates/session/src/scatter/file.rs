@@ -35,7 +35,7 @@ use crate::execution::exec::{Job, Run, Shape};
 use crate::execution::pipe::make_room;
 use crate::per_core::Core;
 use crate::per_core::handle::{Handle, Hold};
-use crate::place::writes::ids::take;
+use crate::place::writes::ids;
 use crate::scatter::parts;
 use crate::scatter::{self, stop};
 use crate::session::Session;
@@ -401,14 +401,14 @@ async fn hand_out(
 /// The ids that rows brought along are not given out again.
 async fn note_chosen(core: &Core, plan: &LoadPlan, cutter: &Cutter<'_>) -> Option<Unfit> {
     let of = plan.ids.as_ref().filter(|_| cutter.chosen > 0)?;
-    take::hear_ids(core, of, cutter.chosen).await.err()
+    ids::hear_ids(core, of, cutter.chosen).await.err()
 }
 
 async fn more_ids(core: &Core, plan: &LoadPlan) -> Result<std::ops::Range<u64>, Unfit> {
     let Some(of) = &plan.ids else {
         return Err((error::IDS_UNAVAILABLE, String::new()));
     };
-    let first = take::ids_of(core, of, IDS).await?;
+    let first = ids::ids_of(core, of, IDS).await?;
     Ok(first..first + IDS)
 }
 

@@ -223,7 +223,7 @@ async fn try_scatter(
         }
     };
     let marked = !across.as_ref().is_some_and(Across::is_own);
-    session.prepared.prepare_parts(scatter, &mut taken, run.job).await;
+    parts::prepare_parts(&session.prepared, scatter, &mut taken, run.job).await;
     let mut feeds = parts::start_parts(session, scatter, &mut taken, run, marked);
     let form = match run.job {
         Job::Execute(_) => Form::Binary,

@@ -23,9 +23,9 @@ use crate::counters::{Counters, count};
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
 use crate::execution::statement_run::clock;
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::recorded;
 use crate::session::{self, Session, is_free};
 use crate::transaction::loss;
 

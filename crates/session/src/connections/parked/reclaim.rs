@@ -12,9 +12,9 @@ use crate::connections::parked::{Asked, FIRM_S, Kept, PARKED_S_MAX, Parked, too_
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::Shape;
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::recorded;
 use crate::variables::session_variables::SessionVariables;
 
 /// Puts a connection aside for its session.
