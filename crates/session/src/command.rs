@@ -149,7 +149,7 @@ async fn forget_everything(session: &mut Session) {
     session.run.chosen = None;
     session.run.profile_by(Detail::Off);
     session.prepared.texts = None;
-    let parked = session.handle.parked.take();
+    let parked = session.handle.kept.parked.take();
     if let Parked::Kept(kept) = parked {
         reclaim::give_back(&session.handle, kept.lease);
     }

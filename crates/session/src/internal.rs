@@ -158,7 +158,7 @@ impl Internal {
         if session.handle.killed.get() {
             return Err(Lost("its session was ended".to_owned()));
         }
-        session.handle.active_s.set(session.core.now_s.get());
+        session.handle.idle.active_s.set(session.core.now_s.get());
         session.handle.internal_runs.set(Some(true));
         let idle = session.client.begin_heard(request);
         let mut done = Box::pin(answer_command(session)).await;

@@ -451,13 +451,14 @@ impl Core {
         self.pools.tick(now_s, alive);
         let idle_s = self.settings().idle_timeout_s;
         for handle in self.handles.borrow().values() {
-            let idle_s = match (handle.wait_timeout_s.get(), handle.login_timeout_s.get()) {
+            let idle_s = match (handle.idle.wait_timeout_s.get(), handle.idle.login_timeout_s.get())
+            {
                 (0, 0) => idle_s,
                 (0, login_s) => idle_s.min(login_s),
                 (own_s, _) => own_s,
             };
-            if handle.waits_for_client.get() && handle.active_s.get() + idle_s < now_s {
-                handle.timed_out.set(true);
+            if handle.idle.waits_for_client.get() && handle.idle.active_s.get() + idle_s < now_s {
+                handle.idle.timed_out.set(true);
                 handle.killed.set(true);
                 handle.end_receive();
             }
@@ -488,7 +489,7 @@ impl Core {
         counters.digest_bytes_now.store(digest_bytes as u64, Relaxed);
         counters.digests_evicted.store(evicted, Relaxed);
         let handles = self.handles.borrow();
-        let holds = || handles.values().filter_map(|handle| handle.holds.get());
+        let holds = || handles.values().filter_map(|handle| handle.kept.holds.get());
         let pinned = holds().filter(|hold| !hold.pins.is_empty()).count();
         let open = holds().filter(|hold| hold.pins.is_empty()).count();
         counters.sessions_now.store(handles.len() as u64, Relaxed);
@@ -527,11 +528,12 @@ impl Core {
     /// Ends the sessions that a drain need not wait for.
     fn end_quiet(&self) {
         let quiet = |handle: &Handle| {
-            self.stage.get() >= Drain::Hurries || handle.active_s.get() + QUIET_S < self.now_s.get()
+            self.stage.get() >= Drain::Hurries
+                || handle.idle.active_s.get() + QUIET_S < self.now_s.get()
         };
         for handle in self.handles.borrow().values() {
-            let free = self.stage.get() == Drain::Closes || handle.holds.get().is_none();
-            let idle = handle.waits_for_client.get() && free;
+            let free = self.stage.get() == Drain::Closes || handle.kept.holds.get().is_none();
+            let idle = handle.idle.waits_for_client.get() && free;
             if (idle && quiet(handle)) || handle.streams.get() {
                 handle.killed.set(true);
                 handle.end_receive();

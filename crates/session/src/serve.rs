@@ -146,7 +146,7 @@ async fn run(session: &mut Session) -> End {
         if session.core.stage.get() >= Drain::Hurries && session.connections.holds_none() {
             return killed(&session.core, &session.handle, &mut session.client, false).await;
         }
-        session.handle.active_s.set(session.core.now_s.get());
+        session.handle.idle.active_s.set(session.core.now_s.get());
         note_hold(
             &session.core,
             &session.handle,
@@ -154,9 +154,9 @@ async fn run(session: &mut Session) -> End {
             &session.connections,
             &session.transaction,
         );
-        session.handle.waits_for_client.set(true);
+        session.handle.idle.waits_for_client.set(true);
         let read = session.client.read(0).await;
-        session.handle.waits_for_client.set(false);
+        session.handle.idle.waits_for_client.set(false);
         if session.handle.killed.get() {
             return killed(&session.core, &session.handle, &mut session.client, read.is_ok()).await;
         }
@@ -313,7 +313,7 @@ fn is_check(request: &Request) -> bool {
 /// hears that the router ends, and, as on the servers, nothing of a KILL.
 async fn killed(core: &Core, handle: &Handle, client: &mut Client, commanded: bool) -> End {
     if !commanded {
-        if handle.timed_out.get() && tells_of_timeouts(core) {
+        if handle.idle.timed_out.get() && tells_of_timeouts(core) {
             client.sequence = 0;
             return client.refuse(&error::IDLE_TOO_LONG, &[]).await;
         }

@@ -28,7 +28,7 @@ use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::per_core::handle::Handle;
+use crate::per_core::handle::{Handle, Idle};
 use crate::per_core::operator::Answer;
 use crate::per_core::registry::Entry;
 use crate::prepared::prepared_bytes::PreparedBytes;
@@ -140,21 +140,12 @@ fn handle(
         internal_runs: Default::default(),
         streams: Default::default(),
         entered: Default::default(),
-        started: Default::default(),
-        running: Default::default(),
-        running_elsewhere: Default::default(),
-        ends_with_client: Default::default(),
-        in_pipeline: Default::default(),
-        killing: Default::default(),
-        active_s: core.now_s.clone(),
-        wait_timeout_s: Default::default(),
-        login_timeout_s: Default::default(),
-        timed_out: Default::default(),
-        waits_for_client: Default::default(),
-        holds: Default::default(),
-        held_since_s: Default::default(),
-        parked: Default::default(),
-        in_line: Default::default(),
+        at_servers: Default::default(),
+        idle: Idle {
+            active_s: core.now_s.clone(),
+            ..Idle::default()
+        },
+        kept: Default::default(),
     })
 }
 
@@ -218,14 +209,14 @@ pub(crate) fn set_state(
     variables.state = state;
     let own_s = variables.state.variable("wait_timeout");
     let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
-    handle.wait_timeout_s.set(own_s.unwrap_or(0));
+    handle.idle.wait_timeout_s.set(own_s.unwrap_or(0));
     reading::read_by_mode(core, user, variables);
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // A connection that is still held is closed with the session: the server rolls back.
-        let parked = self.handle.parked.take();
+        let parked = self.handle.kept.parked.take();
         if let Parked::Kept(kept) = parked {
             kept.lease.release();
         }

@@ -31,18 +31,18 @@ impl Core {
         }
         self.waits.waiting.interrupt(handle.waiting.get());
         // What a killed session has sent ahead must not run either.
-        let all = !how.query && handle.in_pipeline.get();
+        let all = !how.query && handle.at_servers.in_pipeline.get();
         let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
         let soft = if soft { "SOFT " } else { "" };
         let what = if all { "CONNECTION" } else { "QUERY" };
-        let elsewhere = handle.running_elsewhere.borrow().clone();
-        for (server, thread_id) in handle.running.get().into_iter().chain(elsewhere) {
-            handle.killing.set(handle.killing.get() + 1);
+        let elsewhere = handle.at_servers.running_elsewhere.borrow().clone();
+        for (server, thread_id) in handle.at_servers.running.get().into_iter().chain(elsewhere) {
+            handle.at_servers.killing.set(handle.at_servers.killing.get() + 1);
             let (core, handle) = (self.clone(), handle.clone());
             let text = format!("KILL {soft}{what} {thread_id}");
             reactor::spawn(async move {
                 core.kill_at_server(&handle, server, &text).await;
-                handle.killing.set(handle.killing.get() - 1);
+                handle.at_servers.killing.set(handle.at_servers.killing.get() - 1);
             })
             .detach();
         }

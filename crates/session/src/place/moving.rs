@@ -70,7 +70,7 @@ pub(crate) async fn wait_for_move(
             return Err(session::last_word(&session.core, &mut session.client).await);
         }
         if wake == Wake::Interrupted {
-            session.handle.started.set(None);
+            session.handle.at_servers.started.set(None);
             session.client.error(&error::QUERY_KILLED, &[]).await?;
             return Ok(None);
         }
@@ -125,7 +125,7 @@ async fn give_up_move(
     handle: &Handle,
     client: &mut impl ReplySink,
 ) -> Result<(), End> {
-    handle.started.set(None);
+    handle.at_servers.started.set(None);
     count(&core.counters.statements_held_in_vain);
     let snapshot = core.snapshot();
     let moves = snapshot.sharding.as_ref().map_or(&[][..], |it| it.moves());

@@ -188,7 +188,7 @@ fn send_to_all(session: &mut Session, leases: Vec<Lease>) -> Feeds {
     };
     let all: Vec<Feed> = leases.into_iter().map(start).collect();
     let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
-    session.handle.running_elsewhere.replace(elsewhere);
+    session.handle.at_servers.running_elsewhere.replace(elsewhere);
     Feeds {
         all,
         clocked: false,

@@ -324,7 +324,7 @@ async fn ask_for_file(
     sent.map_err(|_| End::Gone)?;
     // The end of the router waits for a statement under way.
     let first = sinks.first().map(|(_, sink)| sink.lease.connection());
-    handle.holds.set(first.map(|connection| Hold {
+    handle.kept.holds.set(first.map(|connection| Hold {
         server: connection.server,
         thread_id: connection.thread_id,
         pins: Pins::empty(),
@@ -357,11 +357,11 @@ async fn receive_file(
     source.pieces += 1;
     let long = source.pieces > SMALL_BUFFERS_MAX;
     make_room(&mut source.buffer, 0, long);
-    handle.active_s.set(core.now_s.get());
-    handle.waits_for_client.set(true);
+    handle.idle.active_s.set(core.now_s.get());
+    handle.idle.waits_for_client.set(true);
     let buffer = std::mem::take(&mut source.buffer);
     let (received, filled) = client.receive(buffer).await;
-    handle.waits_for_client.set(false);
+    handle.idle.waits_for_client.set(false);
     source.buffer = filled;
     match received {
         Ok(1..) => Ok(()),

@@ -247,7 +247,7 @@ async fn fill(
     leave(&session.core, &mut filling, scratch_lease).await;
     stop::end_feeds(&session.core, &session.handle, &mut feeds, stop.is_err()).await;
     clock::end_attempt(&session.handle, &mut session.run);
-    session.handle.running_elsewhere.borrow_mut().clear();
+    session.handle.at_servers.running_elsewhere.borrow_mut().clear();
     let mut done = Done::of(taken, feeds, &mut session.run.profile);
     match stop {
         Ok(()) => {

@@ -390,5 +390,5 @@ async fn close_scatter(
 /// No server runs a part any more.
 fn end_scatter(handle: &Handle, run: &mut StatementRun) {
     clock::end_attempt(handle, run);
-    handle.running_elsewhere.borrow_mut().clear();
+    handle.at_servers.running_elsewhere.borrow_mut().clear();
 }

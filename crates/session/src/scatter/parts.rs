@@ -384,7 +384,7 @@ pub(super) fn start_parts(
         all.push(Feed::start(lease, &order, session.core.take_buffer()));
     }
     let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
-    session.handle.running_elsewhere.replace(elsewhere);
+    session.handle.at_servers.running_elsewhere.replace(elsewhere);
     let clocked = clock.is_some() && run.shape.writes;
     Feeds { all, clocked }
 }

@@ -175,7 +175,7 @@ fn note_owner(
 fn note_connection(handle: &Handle, connections: &mut GroupConnections, connection: &Connection) {
     connections.current.last_server = Some(connection.server);
     connections.current.last_connection = connection.id;
-    handle.login_timeout_s.set(connection.login_timeout_s);
+    handle.idle.login_timeout_s.set(connection.login_timeout_s);
 }
 
 /// After the complete reply of one statement on its connection: takes note of it, of what its server counted where
