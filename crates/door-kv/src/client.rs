@@ -257,7 +257,7 @@ impl Client {
                 tls: facts.as_ref(),
                 closer: self.channel.closer(),
             };
-            let admitted = self.core.admit(&login).await;
+            let admitted = session::admit(&self.core, &login).await;
             // The password goes with it.
             self.inbox.drain(..used);
             count(&counts.auth_cmds);

@@ -1,17 +1,18 @@
 //! How a SELECT over several groups is answered: what they are sent, and what becomes of it.
+//!
+//! Must not know: how an answer is found; [`crate::tiers`] does that.
+
+pub(crate) mod reduced;
 
 use std::sync::Arc;
 
 use farm::sharding::Sharding;
 use sqltext::Mode;
 
-use crate::depth;
-use crate::gather::{self, Reduced};
 use crate::merge::{self, Aggregate, Comparison, Having, Key};
-use crate::parse;
 use crate::place::Tables;
-use crate::push::{self, Not};
-use crate::views;
+
+pub use reduced::{Passed, Reduced, Reduction};
 
 /// How much of a SELECT the shards do by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -246,39 +247,6 @@ impl<'a> Asked<'a> {
         Tables {
             sharding: self.sharding,
             home: self.home,
-        }
-    }
-}
-
-/// Tells how a SELECT that needs more than one group is answered. Parameters stand in the text as
-/// literals.
-///
-/// # Errors
-/// It cannot be.
-pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
-    depth::fits(text).map_err(Unanswered::Unknown)?;
-    let whole = views::expanded(text, asked)?;
-    let text = &*whole;
-    match parse::query(text, asked.mode) {
-        Ok(query) if parse::counts_rows(text, asked.mode) => {
-            let mut answer = gather::gather(text, &query, asked)?;
-            let reason = "SQL_CALC_FOUND_ROWS: one server counts all rows";
-            answer.reasons.push(reason.to_owned());
-            Ok(answer)
-        }
-        Ok(query) => match push::push(text, &query, asked) {
-            Ok(answer) => Ok(answer),
-            Err(Not::Unanswered(reason)) => Err(reason),
-            Err(Not::Known(reason)) => {
-                let mut answer = gather::gather(text, &query, asked)?;
-                answer.reasons.push(reason);
-                Ok(answer)
-            }
-        },
-        Err(reason) => {
-            let mut answer = gather::pull(text, asked)?;
-            answer.reasons.push(format!("it is not read: {reason}"));
-            Ok(answer)
         }
     }
 }

@@ -33,20 +33,22 @@ mod read;
 mod shards;
 pub mod sieve;
 mod text;
+mod tiers;
 mod values;
 pub mod views;
 
 pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
-    Answer, Asked, Changing, Finish, Fragment, Load, Merging, Order, Part, Scratch, Tier,
-    Unanswered, Written, answer,
+    Answer, Asked, Changing, Finish, Fragment, Load, Merging, Order, Part, Passed, Reduced,
+    Reduction, Scratch, Tier, Unanswered, Written,
 };
 pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys, orders_by_place};
 pub use catalog::{Catalog, Kind};
 pub use columns::{FIELD_END, ROW_END, put_field};
 pub use depth::STACK_BYTES;
 pub use fold::{Call, Constant};
-pub use gather::{Passed, Reduced, Reduction, asks_for_sizes, order_by_size, to_change};
+pub use gather::{asks_for_sizes, order_by_size, to_change};
 pub use read::read;
 pub use shards::groups_of;
+pub use tiers::answer;
 pub use values::{SessionValue, session_values, with_values};

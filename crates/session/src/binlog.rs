@@ -86,7 +86,7 @@ pub(crate) async fn read_binlog(session: &mut Session) -> Result<(), End> {
     };
     count(&session.core.counters.statements);
     let connection = held.lease.connection_mut();
-    session.handle.running.set(Some((connection.server, connection.thread_id)));
+    session.handle.at_servers.running.set(Some((connection.server, connection.thread_id)));
     let mut moved = Ok(());
     if user_variables::variables_differ(
         &session.handle,
@@ -133,7 +133,7 @@ pub(crate) async fn read_binlog(session: &mut Session) -> Result<(), End> {
         }
         session.client.request.give_rest(&ahead);
     }
-    session.handle.running.set(None);
+    session.handle.at_servers.running.set(None);
     end_of_stream(
         (&session.core, &session.handle),
         &mut session.client,

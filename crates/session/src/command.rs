@@ -1,4 +1,7 @@
-//! The commands that are neither text nor prepared statements.
+//! The commands of a client: here those that are neither text nor prepared statements.
+
+pub(crate) mod cursor;
+pub(crate) mod prepared;
 
 use ::auth::account_places::AccountPlace;
 use ::auth::proof::{Claim, Offer};
@@ -16,12 +19,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::authentication::expired;
-use crate::authentication::login::{SessionUser, no_client_has};
+use crate::authentication::login::no_client_has;
 use crate::authentication::offer::PASSED_ON;
-use crate::client;
-use crate::client::Client;
+use crate::authentication::prove;
 use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::{self, Client};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::HOME;
 use crate::connections::parked::{Parked, reclaim};
@@ -35,7 +38,8 @@ use crate::introspection::{processlist, rights};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::query::by_rules;
-use crate::session::serve;
+use crate::serve;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
 use crate::variables::defaults;
 use crate::variables::diagnostics::Diagnostics;
@@ -73,250 +77,261 @@ const OF_ACCOUNTS: [ClientError; 11] = [
 /// So often a client may fail to become somebody else.
 const FAILED_CHANGES_MAX: u8 = 3;
 
-impl Session {
-    /// COM_INIT_DB: the server reports the new database like any other change of state.
-    pub(crate) async fn init_db(&mut self) -> Result<(), End> {
-        let shape = Shape {
-            class: Class::Use,
-            ..Shape::command()
-        };
-        by_rules::run_command(self, shape, Job::Frame(Expect::Single)).await
-    }
+/// COM_INIT_DB: the server reports the new database like any other change of state.
+pub(crate) async fn init_db(session: &mut Session) -> Result<(), End> {
+    let shape = Shape {
+        class: Class::Use,
+        ..Shape::command()
+    };
+    by_rules::run_command(session, shape, Job::Frame(Expect::Single)).await
+}
 
-    /// COM_FIELD_LIST.
-    pub(crate) async fn field_list(&mut self) -> Result<(), End> {
-        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Columns)).await
-    }
+/// COM_FIELD_LIST.
+pub(crate) async fn field_list(session: &mut Session) -> Result<(), End> {
+    by_rules::run_command(session, Shape::command(), Job::Frame(Expect::Columns)).await
+}
 
-    /// Commands that the primary answers as they are.
-    pub(crate) async fn pass_on(&mut self, command: Command) -> Result<(), End> {
-        if command == Command::ProcessInfo {
-            let job = Job::Frame(Expect::Results);
-            return processlist::show_processlist(self, false, job).await;
-        }
-        let expect = match command {
-            Command::Debug => Expect::Rows,
-            _ => Expect::Single,
-        };
-        by_rules::run_command(self, Shape::command(), Job::Frame(expect)).await
+/// Commands that the primary answers as they are.
+pub(crate) async fn pass_on(session: &mut Session, command: Command) -> Result<(), End> {
+    if command == Command::ProcessInfo {
+        let job = Job::Frame(Expect::Results);
+        return processlist::show_processlist(session, false, job).await;
     }
+    let expect = match command {
+        Command::Debug => Expect::Rows,
+        _ => Expect::Single,
+    };
+    by_rules::run_command(session, Shape::command(), Job::Frame(expect)).await
+}
 
-    /// COM_RESET_CONNECTION: the session is as after login, in its current database. Its reads have
-    /// what it has written and seen all the same.
-    pub(crate) async fn reset(&mut self) -> Result<(), End> {
-        // Servers leave the role as it is.
-        let role = self.variables.state.variable(ROLE).map(<[u8]>::to_vec);
-        self.forget_everything().await;
-        if self.variables.mode.dialect == Dialect::MySql {
-            take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables).await;
-        } else {
-            let state = SessionState::new(self.variables.state.database());
-            session::set_state(
-                &self.core,
-                &self.handle,
-                &self.user,
-                &mut self.variables,
-                Rc::new(state),
-            );
-        }
-        if let Some(role) = role {
-            let state = self.variables.state.with_variable(ROLE, &role);
-            session::set_state(
-                &self.core,
-                &self.handle,
-                &self.user,
-                &mut self.variables,
-                Rc::new(state),
-            );
-        }
-        self.client.ok(session::status_now(&self.variables, &self.transaction)).await
-    }
-
-    /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
-    /// are gone when the client goes on. What was written and read stays required of its reads: the
-    /// program behind a connection that its pool has reset is the same.
-    async fn forget_everything(&mut self) {
-        Box::pin(end::leave_dist_txn(self)).await;
-        for held in self.connections.take_all_held() {
-            expired::end_hold(&self.handle, &mut self.connections, held).await;
-        }
-        self.connections.keep_required(&self.core);
-        self.variables.lasting = Vec::new();
-        self.run.chosen = None;
-        self.run.profile_by(Detail::Off);
-        self.prepared.texts = None;
-        let parked = self.handle.parked.take();
-        if let Parked::Kept(kept) = parked {
-            reclaim::give_back(&self.handle, kept.lease);
-        }
-        self.transaction.unfinished.clear();
-        self.variables.user_variables = None;
-        self.connections.ties = None;
-        self.prepared.statements.clear();
-        self.prepared.keys.clear();
-        self.variables.tracking = None;
-        defaults::take_defaults(&self.core, &mut self.variables);
-        self.variables.status = Status::AUTOCOMMIT;
-        keeping::renew_promises(&self.core, &self.user, &mut self.promises);
-        self.variables.gets_diagnostics = false;
-        self.variables.diagnostics = Diagnostics::default();
-        self.variables.insert_id.value = 0;
-        self.variables.insert_id.version += 1;
-        self.run.number = 0;
-        self.connections.current.last_connection = 0;
-        self.connections.current.last_server = None;
-    }
-
-    /// COM_CHANGE_USER: another login on the same connection. Refused, MySQL ends the connection, and
-    /// on MariaDB the client stays who it was, with nothing set, in its database, and with the character
-    /// sets of the server.
-    pub(crate) async fn change_user(&mut self) -> Result<(), End> {
-        let payload = self.client.request.payload()[1..].to_vec();
-        let Ok(change) = ChangeUser::decode(&payload, self.client.capabilities) else {
-            let details = "COM_CHANGE_USER";
-            return Err(self.client.refuse(&error::MALFORMED_PACKET, &[details]).await);
-        };
-        self.forget_everything().await;
-        let stays = self.variables.mode.dialect == Dialect::MariaDb;
-        if self.user.failed_changes >= FAILED_CHANGES_MAX {
-            // MariaDB hears of no other account on this connection, whatever the password.
-            let state = SessionState::new(self.variables.state.database());
-            session::set_state(
-                &self.core,
-                &self.handle,
-                &self.user,
-                &mut self.variables,
-                Rc::new(state),
-            );
-            take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables).await;
-            return self.client.error(&error::UNKNOWN_COMMAND, &[]).await;
-        }
-        // The client gives its place up and needs one again, perhaps of the same account.
-        self.user.identity.account_place = None;
-        let (pass, admin) = (self.user.identity.pass.clone(), self.user.identity.admin);
-        let database = self.variables.state.database().map(<[u8]>::to_vec);
-        let changed = self.become_user(change).await;
-        match changed {
-            Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
-                let (account_place, database) =
-                    (account_place_again(&self.core, &pass).await, database.as_deref());
-                let Some(account_place) = account_place else {
-                    return Err(End::Refused(why));
-                };
-                self.user.failed_changes += 1;
-                self.take_identity(pass, database, admin, account_place);
-                take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables)
-                    .await;
-                Ok(())
-            }
-            other => other,
-        }
-    }
-
-    /// Proves the new user and begins as it. The client has been told when this fails.
-    async fn become_user(&mut self, change: ChangeUser<'_>) -> Result<(), End> {
-        let plugin = match change.plugin {
-            // Its salt is longer than the greeting's, so the client is asked with a new one.
-            Some(plugin) if plugin == auth::ED25519.as_bytes() => &b""[..],
-            // MySQL's C library has its plugin wait for a salt, and says nothing before that.
-            Some(plugin) if plugin == auth::CACHING_SHA2.as_bytes() && change.auth.is_empty() => {
-                b""
-            }
-            Some(plugin) => plugin,
-            None => auth::NATIVE.as_bytes(),
-        };
-        let claim = Claim {
-            user: change.user,
-            peer: self.user.peer.ip(),
-            offer: Offer::new(plugin, self.client.salt, change.auth),
-            collation: u8::try_from(change.collation).unwrap_or(NO_COLLATION),
-            flags: self.user.identity.pass.profile().flags & PASSED_ON,
-        };
-        if let Some(charset) = no_client_has(change.collation) {
-            return Err(self.client.refuse(&error::CHARSET_UNFIT, &[charset]).await);
-        }
-        let core = self.core.clone();
-        let limit = Duration::from_secs(core.settings().handshake_timeout_s);
-        let proof = core.authenticate(&mut self.client, self.user.peer.ip(), claim);
-        let proved = reactor::timeout(limit, Box::pin(proof)).await;
-        let Some(proved) = proved else {
-            return Err(self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);
-        };
-        let admission = proved?;
-        let database = change.database.filter(|name| !name.is_empty());
-        let pass = core.pools.pass(admission.profile);
-        self.take_identity(pass, database, admission.admin, admission.account_place);
-        if u8::try_from(change.collation).is_err() {
-            take_collation(
-                &self.core,
-                &self.handle,
-                &self.user,
-                &mut self.client,
-                &mut self.variables,
-                &mut self.connections,
-                change.collation,
-            )
-            .await?;
-        }
-        serve::begin(
-            &self.core,
-            &mut self.user,
-            &mut self.client,
-            &mut self.variables,
-            &mut self.connections,
-        )
-        .await
-    }
-
-    fn take_identity(
-        &mut self,
-        pass: Pass,
-        database: Option<&[u8]>,
-        admin: bool,
-        account_place: AccountPlace,
-    ) {
-        *self.handle.user.borrow_mut() = pass.profile().user.clone();
-        let registry = &self.core.shared.registry;
-        registry.rename(self.handle.id, &pass.profile().user);
+/// COM_RESET_CONNECTION: the session is as after login, in its current database. Its reads have
+/// what it has written and seen all the same.
+pub(crate) async fn reset(session: &mut Session) -> Result<(), End> {
+    // Servers leave the role as it is.
+    let role = session.variables.state.variable(ROLE).map(<[u8]>::to_vec);
+    forget_everything(session).await;
+    if session.variables.mode.dialect == Dialect::MySql {
+        take_server_charsets(&session.core, &session.handle, &session.user, &mut session.variables)
+            .await;
+    } else {
+        let state = SessionState::new(session.variables.state.database());
         session::set_state(
-            &self.core,
-            &self.handle,
-            &self.user,
-            &mut self.variables,
-            Rc::new(SessionState::new(database)),
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.variables,
+            Rc::new(state),
         );
-        self.user.identity.database = database.map(<[u8]>::to_vec);
-        self.user.identity.admin = admin;
-        client::move_to(&mut self.client, account_place.memory());
-        self.prepared.bytes.move_to(account_place.memory());
-        self.user.identity.account_place = Some(account_place);
-        session::set_pass(&self.core, &self.handle, &mut self.user, pass);
-        keeping::renew_promises(&self.core, &self.user, &mut self.promises);
-        self.transaction.writes =
-            client_level::writes_of(&self.core, &self.user.identity, self.user.peer.ip());
     }
+    if let Some(role) = role {
+        let state = session.variables.state.with_variable(ROLE, &role);
+        session::set_state(
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.variables,
+            Rc::new(state),
+        );
+    }
+    session.client.ok(session::status_now(&session.variables, &session.transaction)).await
+}
 
-    /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
-    pub(crate) async fn set_option(&mut self) -> Result<(), End> {
-        let allowed = match self.client.request.payload() {
-            [_, 0, 0, ..] => true,
-            [_, 1, 0, ..] => false,
-            _ => return self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
-        };
-        let mut profile = self.user.identity.pass.profile().clone();
-        profile.flags.set(Capabilities::MULTI_STATEMENTS, allowed);
-        session::set_pass(&self.core, &self.handle, &mut self.user, self.core.pools.pass(profile));
-        if self.connections.current.held.is_none() {
-            return self.client.eof(session::status_now(&self.variables, &self.transaction)).await;
-        }
-        by_rules::run_command(self, Shape::command(), Job::Frame(Expect::Rows)).await?;
-        if let Some(held) = &mut self.connections.current.held {
-            // The connection differs now from what its pool holds, and no reset changes that.
-            held.pins |= Pins::VARIABLE;
-            held.lease.connection_mut().condemn();
-        }
-        Ok(())
+/// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
+/// are gone when the client goes on. What was written and read stays required of its reads: the
+/// program behind a connection that its pool has reset is the same.
+async fn forget_everything(session: &mut Session) {
+    Box::pin(end::leave_dist_txn(session)).await;
+    for held in session.connections.take_all_held() {
+        expired::end_hold(&session.handle, &mut session.connections, held).await;
     }
+    session.connections.keep_required(&session.core);
+    session.variables.lasting = Vec::new();
+    session.run.chosen = None;
+    session.run.profile_by(Detail::Off);
+    session.prepared.texts = None;
+    let parked = session.handle.kept.parked.take();
+    if let Parked::Kept(kept) = parked {
+        reclaim::give_back(&session.handle, kept.lease);
+    }
+    session.transaction.unfinished.clear();
+    session.variables.user_variables = None;
+    session.connections.ties = None;
+    session.prepared.statements.clear();
+    session.prepared.keys.clear();
+    session.variables.tracking = None;
+    defaults::take_defaults(&session.core, &mut session.variables);
+    session.variables.status = Status::AUTOCOMMIT;
+    keeping::renew_promises(&session.core, &session.user, &mut session.promises);
+    session.variables.gets_diagnostics = false;
+    session.variables.diagnostics = Diagnostics::default();
+    session.variables.insert_id.value = 0;
+    session.variables.insert_id.version += 1;
+    session.run.number = 0;
+    session.connections.current.last_connection = 0;
+    session.connections.current.last_server = None;
+}
+
+/// COM_CHANGE_USER: another login on the same connection. Refused, MySQL ends the connection, and
+/// on MariaDB the client stays who it was, with nothing set, in its database, and with the character
+/// sets of the server.
+pub(crate) async fn change_user(session: &mut Session) -> Result<(), End> {
+    let payload = session.client.request.payload()[1..].to_vec();
+    let Ok(change) = ChangeUser::decode(&payload, session.client.capabilities) else {
+        let details = "COM_CHANGE_USER";
+        return Err(session.client.refuse(&error::MALFORMED_PACKET, &[details]).await);
+    };
+    forget_everything(session).await;
+    let stays = session.variables.mode.dialect == Dialect::MariaDb;
+    if session.user.failed_changes >= FAILED_CHANGES_MAX {
+        // MariaDB hears of no other account on this connection, whatever the password.
+        let state = SessionState::new(session.variables.state.database());
+        session::set_state(
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.variables,
+            Rc::new(state),
+        );
+        take_server_charsets(&session.core, &session.handle, &session.user, &mut session.variables)
+            .await;
+        return session.client.error(&error::UNKNOWN_COMMAND, &[]).await;
+    }
+    // The client gives its place up and needs one again, perhaps of the same account.
+    session.user.identity.account_place = None;
+    let (pass, admin) = (session.user.identity.pass.clone(), session.user.identity.admin);
+    let database = session.variables.state.database().map(<[u8]>::to_vec);
+    let changed = become_user(session, change).await;
+    match changed {
+        Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
+            let (account_place, database) =
+                (account_place_again(&session.core, &pass).await, database.as_deref());
+            let Some(account_place) = account_place else {
+                return Err(End::Refused(why));
+            };
+            session.user.failed_changes += 1;
+            take_identity(session, pass, database, admin, account_place);
+            take_server_charsets(
+                &session.core,
+                &session.handle,
+                &session.user,
+                &mut session.variables,
+            )
+            .await;
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Proves the new user and begins as it. The client has been told when this fails.
+async fn become_user(session: &mut Session, change: ChangeUser<'_>) -> Result<(), End> {
+    let plugin = match change.plugin {
+        // Its salt is longer than the greeting's, so the client is asked with a new one.
+        Some(plugin) if plugin == auth::ED25519.as_bytes() => &b""[..],
+        // MySQL's C library has its plugin wait for a salt, and says nothing before that.
+        Some(plugin) if plugin == auth::CACHING_SHA2.as_bytes() && change.auth.is_empty() => b"",
+        Some(plugin) => plugin,
+        None => auth::NATIVE.as_bytes(),
+    };
+    let claim = Claim {
+        user: change.user,
+        peer: session.user.peer.ip(),
+        offer: Offer::new(plugin, session.client.salt, change.auth),
+        collation: u8::try_from(change.collation).unwrap_or(NO_COLLATION),
+        flags: session.user.identity.pass.profile().flags & PASSED_ON,
+    };
+    if let Some(charset) = no_client_has(change.collation) {
+        return Err(session.client.refuse(&error::CHARSET_UNFIT, &[charset]).await);
+    }
+    let core = session.core.clone();
+    let limit = Duration::from_secs(core.settings().handshake_timeout_s);
+    let proof = prove::authenticate(&core, &mut session.client, session.user.peer.ip(), claim);
+    let proved = reactor::timeout(limit, Box::pin(proof)).await;
+    let Some(proved) = proved else {
+        return Err(session.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);
+    };
+    let admission = proved?;
+    let database = change.database.filter(|name| !name.is_empty());
+    let pass = core.pools.pass(admission.profile);
+    take_identity(session, pass, database, admission.admin, admission.account_place);
+    if u8::try_from(change.collation).is_err() {
+        take_collation(
+            &session.core,
+            &session.handle,
+            &session.user,
+            &mut session.client,
+            &mut session.variables,
+            &mut session.connections,
+            change.collation,
+        )
+        .await?;
+    }
+    serve::begin(
+        &session.core,
+        &mut session.user,
+        &mut session.client,
+        &mut session.variables,
+        &mut session.connections,
+    )
+    .await
+}
+
+fn take_identity(
+    session: &mut Session,
+    pass: Pass,
+    database: Option<&[u8]>,
+    admin: bool,
+    account_place: AccountPlace,
+) {
+    *session.handle.user.borrow_mut() = pass.profile().user.clone();
+    let registry = &session.core.shared.registry;
+    registry.rename(session.handle.id, &pass.profile().user);
+    session::set_state(
+        &session.core,
+        &session.handle,
+        &session.user,
+        &mut session.variables,
+        Rc::new(SessionState::new(database)),
+    );
+    session.user.identity.database = database.map(<[u8]>::to_vec);
+    session.user.identity.admin = admin;
+    client::move_to(&mut session.client, account_place.memory());
+    session.prepared.bytes.move_to(account_place.memory());
+    session.user.identity.account_place = Some(account_place);
+    session::set_pass(&session.core, &session.handle, &mut session.user, pass);
+    keeping::renew_promises(&session.core, &session.user, &mut session.promises);
+    session.transaction.writes =
+        client_level::writes_of(&session.core, &session.user.identity, session.user.peer.ip());
+}
+
+/// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
+pub(crate) async fn set_option(session: &mut Session) -> Result<(), End> {
+    let allowed = match session.client.request.payload() {
+        [_, 0, 0, ..] => true,
+        [_, 1, 0, ..] => false,
+        _ => return session.client.error(&error::UNKNOWN_COMMAND, &[]).await,
+    };
+    let mut profile = session.user.identity.pass.profile().clone();
+    profile.flags.set(Capabilities::MULTI_STATEMENTS, allowed);
+    session::set_pass(
+        &session.core,
+        &session.handle,
+        &mut session.user,
+        session.core.pools.pass(profile),
+    );
+    if session.connections.current.held.is_none() {
+        return session
+            .client
+            .eof(session::status_now(&session.variables, &session.transaction))
+            .await;
+    }
+    by_rules::run_command(session, Shape::command(), Job::Frame(Expect::Rows)).await?;
+    if let Some(held) = &mut session.connections.current.held {
+        // The connection differs now from what its pool holds, and no reset changes that.
+        held.pins |= Pins::VARIABLE;
+        held.lease.connection_mut().condemn();
+    }
+    Ok(())
 }
 
 /// A login has no room for the numbers of newer collations, which this command has: the session is given

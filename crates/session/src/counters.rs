@@ -1,6 +1,9 @@
 //! What the data plane counts. Each core has its own counters; readers add them up. Each name has a row in
 //! docs/STATISTICS.md, where those stand, too, that stay 0.
 
+pub(crate) mod farm_statistics;
+pub(crate) mod statistics;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use reactor::Closer;
 use rustc_hash::FxHashMap;
 
-use crate::introspection::view::{Door, SessionView};
+use crate::per_core::view::{Door, SessionView};
 
 /// Those of one core.
 #[derive(Default)]

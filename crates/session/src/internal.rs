@@ -4,8 +4,6 @@
 //!
 //! An internal session that has told of a loss is done: drop it and open another.
 
-pub(crate) mod own;
-
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,7 +16,6 @@ use mysql_wire::result::{ColumnKind, Value, ValueKind};
 use routing::LastRead;
 use rowcache::Feed;
 
-use crate::authentication::login::Identity;
 use crate::authentication::vouch::Admitted;
 use crate::client::Client;
 use crate::client::end::End;
@@ -30,10 +27,12 @@ use crate::connections::home::{HOME, group_of};
 use crate::consistency::promises::keeping;
 use crate::dist_txn::end;
 use crate::door_clients::NOWHERE;
-use crate::internal::own::Own;
+use crate::own_account::Own;
 use crate::per_core::Core;
+use crate::serve::{ABOVE, answer_command};
 use crate::session::Session;
 use crate::session::hold_note::note_hold;
+use crate::session::user::Identity;
 
 /// What answers to an internal session look like.
 const INTERNAL: Capabilities = Capabilities::PROTOCOL_41
@@ -92,7 +91,7 @@ impl Internal {
             account_place: None,
         };
         let id = core.shared.registry.next_id();
-        let session = Session::new(core.clone(), client, identity, NOWHERE, id);
+        let session = Session::new(core.clone(), client, identity, NOWHERE, id, ABOVE);
         session.handle.internal_runs.set(Some(false));
         Internal {
             session: Box::new(session),
@@ -159,10 +158,10 @@ impl Internal {
         if session.handle.killed.get() {
             return Err(Lost("its session was ended".to_owned()));
         }
-        session.handle.active_s.set(session.core.now_s.get());
+        session.handle.idle.active_s.set(session.core.now_s.get());
         session.handle.internal_runs.set(Some(true));
         let idle = session.client.begin_heard(request);
-        let mut done = Box::pin(session.command()).await;
+        let mut done = Box::pin(answer_command(session)).await;
         if done.is_ok() && session.transaction.dist_txn.is_some() {
             Box::pin(end::after_command(session)).await;
         }

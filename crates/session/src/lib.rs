@@ -21,18 +21,21 @@ mod door_clients;
 mod execution;
 mod internal;
 mod introspection;
+mod own_account;
 mod per_core;
 mod place;
 mod prepared;
 mod query;
+mod recorded;
 mod scatter;
 mod scratch;
+mod serve;
 mod session;
 mod settings;
 mod transaction;
 mod variables;
 
-pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing};
+pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing, admit};
 pub use crate::client::heard::{Heard, Sheet};
 pub use crate::client::refuse::ServerRefusal;
 pub use crate::client::stall::watch::{end_late_statements, statement_limit};
@@ -41,22 +44,23 @@ pub use crate::consistency::client_level::own_writes;
 pub use crate::consistency::defaults::{Consistency, UNBOUNDED_MS};
 pub use crate::consistency::read_terms::{Failover, Reads, Stickiness, Transient};
 pub use crate::counters::{Counters, count};
-pub use crate::dist_txn::{
-    Allowed, BarrierPassed, BarriersHeld, DistTxnTerms, Keeper, LetGo, OwnEnded, OwnFound, Pass,
-    Sealed, Settled, Verified,
-};
 pub use crate::door_clients::stay::Stay;
-pub use crate::internal::own::Own;
 pub use crate::internal::{Internal, Lost, Param, Written, join_written, token_of};
-pub use crate::introspection::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
-pub use crate::introspection::peers::{Elsewhere, NoPeers, Peers};
-pub use crate::introspection::registry::{Entry, Registry};
-pub use crate::introspection::view::{Door, Lister, SessionView};
 pub use crate::introspection::views::views;
+pub use crate::own_account::Own;
+pub use crate::per_core::keeper::{
+    Allowed, BarrierPassed, BarriersHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled,
+    Verified,
+};
 pub use crate::per_core::message::{How, Message, Visit};
+pub use crate::per_core::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
+pub use crate::per_core::peers::{Elsewhere, NoPeers, Peers};
+pub use crate::per_core::registry::{Entry, Registry};
+pub use crate::per_core::view::{Door, Lister, SessionView};
 pub use crate::per_core::{Core, LoginWork, Shared};
 pub use crate::scratch::{Scratch, ScratchServer};
-pub use crate::session::serve::serve;
+pub use crate::serve::serve;
+pub use crate::settings::dist_txn_terms::DistTxnTerms;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
 pub use crate::transaction::claimed_ids::ClaimedIds;
 pub use crate::transaction::unit_of_work::units_of_work_before;
@@ -68,6 +72,7 @@ pub use auth::rsa_key::RsaKey;
 pub use auth::secrets::{BackendCredential, Secrets};
 pub use auth::verifiers::{VerifierQueue, Verifiers};
 pub use backend::{Limits, Secret, Terms};
+pub use enginesql::seal::Sealed;
 pub use memory::Ceilings;
 pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};

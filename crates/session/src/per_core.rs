@@ -1,7 +1,17 @@
-//! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
+//! What the sessions of one core share: the farm's snapshot, pools, buffers, counters; and what all cores share, with
+//! what sessions ask of the control plane ([`operator`], [`keeper`], [`peers`]).
 
+pub(crate) mod accounts;
 pub(crate) mod handle;
+pub(crate) mod id_blocks;
+pub(crate) mod keeper;
+pub(crate) mod kill;
 pub(crate) mod message;
+pub(crate) mod operator;
+pub(crate) mod peers;
+pub(crate) mod plans;
+pub(crate) mod registry;
+pub(crate) mod view;
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -31,7 +41,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 use statistics::{Digests, Measured};
 
-use crate::Operator;
 use crate::client::stall::watch;
 use crate::client::transport::Transport;
 use crate::connections::hold::Waiting;
@@ -40,18 +49,19 @@ use crate::consistency::acks;
 use crate::consistency::required_waits::RequiredWaits;
 use crate::consistency::write_tags::WriteTags;
 use crate::counters::Counters;
+use crate::counters::farm_statistics::{of_farm, publish_openings};
 use crate::door_clients::DoorClients;
 use crate::execution::cache::Cache;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
-use crate::internal::own;
-use crate::introspection::farm_statistics::{of_farm, publish_openings};
-use crate::introspection::peers::Peers;
-use crate::introspection::registry::Registry;
+use crate::own_account;
 use crate::per_core::handle::{Handle, Line};
+use crate::per_core::id_blocks::Blocks;
 use crate::per_core::message::Message;
-use crate::place::plans::Plans;
-use crate::place::writes::ids::Blocks;
+use crate::per_core::operator::Operator;
+use crate::per_core::peers::Peers;
+use crate::per_core::plans::Plans;
+use crate::per_core::registry::Registry;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
 use crate::transaction::claimed_ids::ClaimedIds;
@@ -385,11 +395,11 @@ impl Core {
         // Who logs in by a name of the configuration's is looked at as the account's clients are.
         let alike = |entitlement: &Entitlement| {
             let now = |account| alike_of(accounts, &entitlement.user, account);
-            own::is_own(entitlement)
+            own_account::is_own(entitlement)
                 || find(entitlement).is_none_or(|account| now(account) == entitlement.alike)
         };
         let valid = |entitlement: &Entitlement| {
-            if own::is_own(entitlement) {
+            if own_account::is_own(entitlement) {
                 return true;
             }
             find(entitlement).is_some_and(|account| {
@@ -441,13 +451,14 @@ impl Core {
         self.pools.tick(now_s, alive);
         let idle_s = self.settings().idle_timeout_s;
         for handle in self.handles.borrow().values() {
-            let idle_s = match (handle.wait_timeout_s.get(), handle.login_timeout_s.get()) {
+            let idle_s = match (handle.idle.wait_timeout_s.get(), handle.idle.login_timeout_s.get())
+            {
                 (0, 0) => idle_s,
                 (0, login_s) => idle_s.min(login_s),
                 (own_s, _) => own_s,
             };
-            if handle.waits_for_client.get() && handle.active_s.get() + idle_s < now_s {
-                handle.timed_out.set(true);
+            if handle.idle.waits_for_client.get() && handle.idle.active_s.get() + idle_s < now_s {
+                handle.idle.timed_out.set(true);
                 handle.killed.set(true);
                 handle.end_receive();
             }
@@ -478,7 +489,7 @@ impl Core {
         counters.digest_bytes_now.store(digest_bytes as u64, Relaxed);
         counters.digests_evicted.store(evicted, Relaxed);
         let handles = self.handles.borrow();
-        let holds = || handles.values().filter_map(|handle| handle.holds.get());
+        let holds = || handles.values().filter_map(|handle| handle.kept.holds.get());
         let pinned = holds().filter(|hold| !hold.pins.is_empty()).count();
         let open = holds().filter(|hold| hold.pins.is_empty()).count();
         counters.sessions_now.store(handles.len() as u64, Relaxed);
@@ -517,11 +528,12 @@ impl Core {
     /// Ends the sessions that a drain need not wait for.
     fn end_quiet(&self) {
         let quiet = |handle: &Handle| {
-            self.stage.get() >= Drain::Hurries || handle.active_s.get() + QUIET_S < self.now_s.get()
+            self.stage.get() >= Drain::Hurries
+                || handle.idle.active_s.get() + QUIET_S < self.now_s.get()
         };
         for handle in self.handles.borrow().values() {
-            let free = self.stage.get() == Drain::Closes || handle.holds.get().is_none();
-            let idle = handle.waits_for_client.get() && free;
+            let free = self.stage.get() == Drain::Closes || handle.kept.holds.get().is_none();
+            let idle = handle.idle.waits_for_client.get() && free;
             if (idle && quiet(handle)) || handle.streams.get() {
                 handle.killed.set(true);
                 handle.end_receive();

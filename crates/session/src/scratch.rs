@@ -1,7 +1,7 @@
 //! Where the scratch server is: a server beside the farm on which SELECTs run whose rows come from
 //! several groups. Heddle logs in to it by an account of its own.
 
-pub(crate) mod state;
+pub(crate) mod pass;
 
 use std::fmt;
 use std::rc::Rc;
@@ -13,58 +13,20 @@ use backend::{Credential, Profile, Secret, Target};
 use farm::ServerId;
 use mysql_wire::capability::Capabilities;
 
-use crate::internal::own::{AT_SCRATCH, own_entitlement};
+use crate::own_account::{AT_SCRATCH, own_entitlement};
 
 /// Stands for the scratch server where others have their numbers; the store never gives it.
 pub(crate) const SCRATCH: ServerId = ServerId(u32::MAX);
 
-/// The database that has its tables.
-const DATABASE: &[u8] = b"heddle";
-
-/// What belongs to the session's own servers, or would keep tables from being made.
-const LEFT_OUT: [&str; 4] = [
-    backend::ROLE,
-    "autocommit",
-    "tx_read_only",
-    "transaction_read_only",
-];
-
-/// Variables that decide what a SELECT gives. The scratch server's sessions begin with the farm's
-/// values of them.
-const BOTH: [&str; 7] = [
-    "sql_mode",
-    "time_zone",
-    "group_concat_max_len",
-    "div_precision_increment",
-    "default_week_format",
-    "lc_time_names",
-    "max_sort_length",
-];
-
-const MARIADB: [&str; 3] = [
-    "max_recursive_iterations",
-    "old_mode",
-    "default_regex_flags",
-];
-
-const MYSQL: [&str; 3] = [
-    "cte_max_recursion_depth",
-    "windowing_use_high_precision",
-    "block_encryption_mode",
-];
-
-/// What others than Heddle's clients set globally is seen after so long.
-const KNOWN_S: u64 = 10;
-
-type Values = Vec<(&'static str, Vec<u8>)>;
+pub(crate) type Values = Vec<(&'static str, Vec<u8>)>;
 
 /// The farm's global values, as a core knows them.
 #[derive(Clone, Debug)]
 pub(crate) struct Beginnings {
     /// How often globals had been set through this router.
-    edition: u64,
-    until_s: u64,
-    values: Rc<Values>,
+    pub edition: u64,
+    pub until_s: u64,
+    pub values: Rc<Values>,
 }
 
 /// A server that reads no client's files is asked again after so long.

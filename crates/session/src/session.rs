@@ -1,34 +1,45 @@
 //! One logged-in client: the parts of its session, and what several of them have to agree on.
 //!
-//! Must not know: what is done with a command; a session's life is in [`serve`].
+//! Must not know: what is done with a command; a session's life is the front's affair.
 
+pub(crate) mod above;
 pub(crate) mod context;
 pub(crate) mod hold_note;
-pub(crate) mod serve;
+pub(crate) mod user;
 
+use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use backend::{Pass, SessionState};
+use channel::Channel;
 use farm::error;
 use mysql_wire::status::Status;
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::parked::Parked;
+use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
+use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::execution::statement_run::StatementRun;
-use crate::introspection::operator::Answer;
 use crate::per_core::Core;
-use crate::per_core::handle::Handle;
+use crate::per_core::handle::{Handle, Idle};
+use crate::per_core::operator::Answer;
+use crate::per_core::registry::Entry;
+use crate::prepared::prepared_bytes::PreparedBytes;
 use crate::prepared::statements::PreparedStatements;
+use crate::session::above::{Above, RunText};
 use crate::session::context::StatementContext;
+use crate::session::user::Identity;
+use crate::session::user::SessionUser;
 use crate::transaction::state::Transaction;
 use crate::variables::reading;
+use crate::variables::reading::mode_of;
 use crate::variables::session_variables::SessionVariables;
 
 /// One logged-in client: parts that know nothing of each other. A function takes the parts that it needs.
@@ -45,6 +56,7 @@ pub struct Session {
     pub(crate) promises: Promises,
     pub(crate) prepared: PreparedStatements,
     pub(crate) run: StatementRun,
+    pub(crate) run_text: RunText,
 }
 
 impl Session {
@@ -60,6 +72,81 @@ impl Session {
             prepared: &self.prepared,
         }
     }
+
+    /// That of a client which has just logged in, known to the others on its core from now on.
+    pub(crate) fn new(
+        core: Rc<Core>,
+        client: Client,
+        identity: Identity,
+        peer: SocketAddr,
+        id: u32,
+        above: Above,
+    ) -> Session {
+        let state = Rc::new(SessionState::new(identity.database.as_deref()));
+        let handle = handle(&core, &client, &identity, peer, id, &state);
+        core.handles.borrow_mut().insert(id, handle.clone());
+        core.shared.registry.enter(Entry {
+            id,
+            core: core.index,
+            user: String::from_utf8_lossy(&identity.pass.profile().user).into_owned(),
+            peer,
+        });
+        count(&core.counters.sessions_opened);
+        let mode = mode_of(&core);
+        let user = &identity.pass.profile().user;
+        let promises = keeping::promises_of(&core, user, peer.ip());
+        let defaults = core.shared.defaults.globals();
+        let prepared = PreparedBytes::new(client.reservation.budget());
+        Session {
+            transaction: Transaction::new(client_level::writes_of(&core, &identity, peer.ip())),
+            promises,
+            variables: SessionVariables::new(state, mode, defaults),
+            core,
+            client,
+            handle,
+            user: SessionUser::new(identity, peer),
+            connections: GroupConnections::default(),
+            prepared: PreparedStatements::new(prepared),
+            run: StatementRun {
+                stays: Some(above.stays),
+                ..StatementRun::default()
+            },
+            run_text: above.run_text,
+        }
+    }
+}
+
+/// What others may know of a new session.
+fn handle(
+    core: &Core,
+    client: &Client,
+    identity: &Identity,
+    peer: SocketAddr,
+    id: u32,
+    state: &Rc<SessionState>,
+) -> Rc<Handle> {
+    Rc::new(Handle {
+        id,
+        peer,
+        state: RefCell::new(state.clone()),
+        command: Default::default(),
+        asked: Default::default(),
+        user: RefCell::new(identity.pass.profile().user.clone()),
+        pass: RefCell::new(identity.pass.clone()),
+        closer: client.channel().map(Channel::closer),
+        progress: client.progress.clone(),
+        killed: Default::default(),
+        waiting: Default::default(),
+        internal_runs: Default::default(),
+        streams: Default::default(),
+        entered: Default::default(),
+        at_servers: Default::default(),
+        idle: Idle {
+            active_s: core.now_s.clone(),
+            ..Idle::default()
+        },
+        kept: Default::default(),
+    })
 }
 
 /// True outside transactions: with autocommit, and none begun.
@@ -122,14 +209,14 @@ pub(crate) fn set_state(
     variables.state = state;
     let own_s = variables.state.variable("wait_timeout");
     let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
-    handle.wait_timeout_s.set(own_s.unwrap_or(0));
+    handle.idle.wait_timeout_s.set(own_s.unwrap_or(0));
     reading::read_by_mode(core, user, variables);
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // A connection that is still held is closed with the session: the server rolls back.
-        let parked = self.handle.parked.take();
+        let parked = self.handle.kept.parked.take();
         if let Parked::Kept(kept) = parked {
             kept.lease.release();
         }

@@ -1,5 +1,7 @@
 //! What sessions go by and an operator may change at any time, and the cell that holds it.
 
+pub(crate) mod dist_txn_terms;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +14,7 @@ use statistics::Settings as Counting;
 
 use crate::consistency::defaults::Consistency;
 use crate::consistency::read_terms::Reads;
-use crate::dist_txn::terms::DistTxnTerms;
+use crate::settings::dist_txn_terms::DistTxnTerms;
 
 /// The settings of the SQL door that sessions read.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use farm::Sharding;
 use sqltext::{Mode, Span, slots, tables};
 
-use crate::answer::{Answer, Asked, Finish, answer};
+use crate::answer::{Answer, Asked, Finish};
 use crate::place::{self, Literals, Spot, Statement};
+use crate::tiers::answer;
 
 /// A text, and what its meaning depends on.
 #[derive(Clone, Copy)]

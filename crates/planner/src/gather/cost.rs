@@ -3,8 +3,7 @@
 //!
 //! A guess only chooses an order, which decides how much moves, never what the answer is.
 
-use super::reduce::Reduced;
-use crate::answer::{Answer, Finish, Scratch};
+use crate::answer::{Answer, Finish, Reduced, Scratch};
 
 /// Of more tables not all orders are compared: the smallest of those that are left comes next.
 const COMPARED_MAX: usize = 6;
@@ -181,9 +180,8 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reduce::{Passed, Reduction};
     use super::*;
-    use crate::answer::Tier;
+    use crate::answer::{Passed, Reduction, Tier};
 
     /// Tables: what they are called, whether they have conditions, and what reduces them.
     fn answer(tables: &[(&str, bool, &[usize])]) -> Answer {

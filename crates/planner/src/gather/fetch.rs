@@ -7,10 +7,9 @@ use sqltext::{Dialect, ticked};
 
 use super::filters::from;
 use super::keys::Keys;
-use super::reduce::Reduced;
 use super::references::Reference;
 use super::{Words, unknown};
-use crate::answer::{Asked, Fragment, Part, Unanswered, Written};
+use crate::answer::{Asked, Fragment, Part, Reduced, Unanswered, Written};
 use crate::catalog::{Catalog, Kind};
 use crate::columns::{asked as asked_for, declared, engine, length, load};
 use crate::shards::{global_groups, groups};

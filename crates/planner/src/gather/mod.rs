@@ -18,7 +18,9 @@ mod semijoin;
 use sqlparser::ast::Query;
 use sqltext::{Dialect, Piece, PieceKind, pieces, spliced, ticked};
 
-use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Unanswered};
+use crate::answer::{
+    Answer, Asked, Finish, Fragment, Part, Reduced, Reduction, Scratch, Tier, Unanswered,
+};
 use crate::depth;
 use crate::functions;
 use crate::parse::{self, Traits};
@@ -32,7 +34,6 @@ const TABLES_MAX: usize = 1000;
 
 pub use cost::{asks_for_sizes, order_by_size};
 pub(crate) use pull::{follows_table, locks_rows, pull};
-pub use reduce::{Passed, Reduced, Reduction};
 
 /// Answers a query whose rows are changed afterwards, and which locks nothing by itself.
 ///

@@ -1,8 +1,7 @@
 //! In which order tables are fetched, so that the values of small ones leave rows of larger ones out.
 
-use super::reduce::Reduced;
 use super::references::Reference;
-use crate::answer::Fragment;
+use crate::answer::{Fragment, Reduced};
 
 /// Tables that have conditions of their own begin, those first that are small for the most part: they
 /// are on every group. Then comes whatever the values of fetched ones reduce, along the joins.

@@ -5,9 +5,8 @@
 
 use sqltext::{Dialect, Mode, PieceKind, pieces, spliced};
 
-use super::reduce::Reduction;
 use super::references::Reference;
-use crate::answer::Asked;
+use crate::answer::{Asked, Reduction};
 
 /// For each reference the first one that has the same rows: itself, as a rule.
 pub(super) fn same(found: &[Reference], by: &[Vec<Reduction>], asked: &Asked<'_>) -> Vec<usize> {

@@ -19,7 +19,7 @@ use super::values::{Named, Value};
 use super::varying::{differs, varying};
 use super::{Goes, Spot, Statement, every, refusal, refused};
 use crate::catalog::{Catalog, Kind};
-use crate::views::base_of;
+use crate::views::behind::base_of;
 
 /// What is known of an INSERT's shape.
 #[derive(Clone, Debug)]

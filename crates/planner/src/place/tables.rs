@@ -7,7 +7,7 @@ use farm::sharding::{Look, Placed};
 use sqltext::{Mode, tables};
 
 use crate::catalog::{Catalog, Kind};
-use crate::views::base_of;
+use crate::views::behind::base_of;
 
 /// What is declared, and the home group.
 #[derive(Clone, Copy, Debug)]

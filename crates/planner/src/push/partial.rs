@@ -17,10 +17,9 @@ use super::grouping::Grouping;
 use super::kinds::{self, Kind, arguments};
 use super::names::alike;
 use super::{Read, is_constant, scale};
-use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Written};
+use crate::answer::{Answer, Asked, Finish, Fragment, Part, Reduced, Scratch, Tier, Written};
 use crate::columns::{asked_as, declared_as, engine};
 use crate::functions;
-use crate::gather::Reduced;
 use crate::text::follows_comment;
 
 /// A DECIMAL has so many digits behind its point at most.

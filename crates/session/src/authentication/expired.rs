@@ -12,13 +12,14 @@ use mysql_wire::relay::Expect;
 
 use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::command::cursor;
+use crate::command::prepared;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
 use crate::connections::renew::renew;
 use crate::execution::exec::{Job, Shape, text_shape};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
-use crate::prepared::cursor;
 use crate::query;
 use crate::query::by_rules;
 use crate::session::{self, Session};
@@ -41,8 +42,8 @@ pub(crate) async fn in_sandbox(session: &mut Session, command: Command) -> Resul
         Command::Ping => {
             session.client.ok(session::status_now(&session.variables, &session.transaction)).await
         }
-        Command::StmtPrepare => session.prepare().await,
-        Command::StmtExecute => session.execute().await,
+        Command::StmtPrepare => prepared::prepare(session).await,
+        Command::StmtExecute => prepared::execute(session).await,
         Command::StmtClose => {
             cursor::close_statement(
                 &session.core,
@@ -54,7 +55,7 @@ pub(crate) async fn in_sandbox(session: &mut Session, command: Command) -> Resul
             )
             .await
         }
-        Command::StmtSendLongData => session.long_data().await,
+        Command::StmtSendLongData => cursor::long_data(session).await,
         _ => {
             let job = Job::Frame(Expect::Single);
             by_rules::run_command(session, Shape::command(), job).await

@@ -2,10 +2,10 @@
 //!
 //! Must not know: statements.
 
-pub(crate) mod accounts;
 pub(crate) mod expired;
 pub(crate) mod login;
 pub(crate) mod offer;
 pub(crate) mod prove;
 pub(crate) mod reveal;
+pub(crate) mod secure;
 pub(crate) mod vouch;

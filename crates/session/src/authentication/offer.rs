@@ -74,46 +74,44 @@ pub(crate) struct Welcome {
     pub mariadb: bool,
 }
 
-impl Core {
-    /// What the primary of the home group says, as far as Heddle can say it too.
-    pub(crate) async fn welcome(&self) -> Welcome {
-        let snapshot = self.snapshot();
-        let primary = snapshot.home().and_then(|group| group.primary());
-        let mariadb = primary.is_none_or(|server| server.engine == Engine::MariaDb);
-        let mut seen: Option<Rc<Seen>> = None;
-        if let Some(server) = primary
-            && let Some(target) = target(&snapshot, server.id, false)
-        {
-            seen = self.pools.seen(&target).await;
-        }
-        let version = primary.map_or("10.6.0-MariaDB", |server| &server.version);
-        let mut welcome = match seen {
-            Some(seen) => Welcome {
-                version: seen.version.to_string(),
-                capabilities: (seen.capabilities & CARRIED) | TRANSPORT,
-                collation: seen.collation,
-                mariadb,
-            },
-            None => Welcome {
-                // MariaDB 10 hides its number behind this, for replicas that know none above 5.
-                version: match mariadb && version.starts_with("10.") {
-                    true => format!("5.5.5-{version}"),
-                    false => version.to_owned(),
-                },
-                capabilities: ALWAYS,
-                // utf8mb4_general_ci, which both engines know.
-                collation: 45,
-                mariadb,
-            },
-        };
-        let first = Capabilities::LONG_PASSWORD;
-        welcome.capabilities.set(first, !mariadb);
-        if mixed(&snapshot) {
-            // Every server that may answer has to describe columns in the same form.
-            welcome.capabilities -= Capabilities::MARIADB_EXTENDED_METADATA;
-        }
-        welcome
+/// What the primary of the home group says, as far as Heddle can say it too.
+pub(crate) async fn welcome(core: &Core) -> Welcome {
+    let snapshot = core.snapshot();
+    let primary = snapshot.home().and_then(|group| group.primary());
+    let mariadb = primary.is_none_or(|server| server.engine == Engine::MariaDb);
+    let mut seen: Option<Rc<Seen>> = None;
+    if let Some(server) = primary
+        && let Some(target) = target(&snapshot, server.id, false)
+    {
+        seen = core.pools.seen(&target).await;
     }
+    let version = primary.map_or("10.6.0-MariaDB", |server| &server.version);
+    let mut welcome = match seen {
+        Some(seen) => Welcome {
+            version: seen.version.to_string(),
+            capabilities: (seen.capabilities & CARRIED) | TRANSPORT,
+            collation: seen.collation,
+            mariadb,
+        },
+        None => Welcome {
+            // MariaDB 10 hides its number behind this, for replicas that know none above 5.
+            version: match mariadb && version.starts_with("10.") {
+                true => format!("5.5.5-{version}"),
+                false => version.to_owned(),
+            },
+            capabilities: ALWAYS,
+            // utf8mb4_general_ci, which both engines know.
+            collation: 45,
+            mariadb,
+        },
+    };
+    let first = Capabilities::LONG_PASSWORD;
+    welcome.capabilities.set(first, !mariadb);
+    if mixed(&snapshot) {
+        // Every server that may answer has to describe columns in the same form.
+        welcome.capabilities -= Capabilities::MARIADB_EXTENDED_METADATA;
+    }
+    welcome
 }
 
 /// True when a server of the home group may lack MariaDB's extended metadata, which 10.5.2 has.

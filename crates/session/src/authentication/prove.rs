@@ -37,6 +37,8 @@ use mysql_wire::capability::Capabilities;
 use reactor::Closer;
 use zeroize::Zeroizing;
 
+use crate::authentication::login;
+use crate::authentication::reveal;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::home::HOME;
@@ -58,250 +60,246 @@ enum Verdict {
     Unproved,
 }
 
-impl Core {
-    /// Proves a claim against the accounts of the farm. The client has been told when this fails.
-    pub async fn authenticate(
-        &self,
-        client: &mut Client,
-        peer: IpAddr,
-        mut claim: Claim<'_>,
-    ) -> Result<Admission, End> {
-        let mut accounts = self.shared.accounts_as_told().await;
-        loop {
-            let verdict = self.weigh(client, peer, &mut claim, &accounts).await?;
-            let refused = match verdict {
-                Verdict::Admitted(admission) => {
-                    self.heed(&accounts);
-                    self.shared.entrance.succeeded(peer);
-                    return Ok(*admission);
-                }
-                Verdict::Refused(refused) => Some(refused),
-                Verdict::Unproved => None,
-            };
-            let newer = self.shared.accounts_anew().await;
-            // The loop ends: the accounts do not change for ever between two readings.
-            if newer == accounts {
-                let refused = refused.unwrap_or_else(|| self.unproved(&claim, peer, &accounts));
-                let (error, details) = refused;
-                let details: Vec<&str> = details.iter().map(String::as_str).collect();
-                return Err(client.refuse(error, &details).await);
+/// Proves a claim against the accounts of the farm. The client has been told when this fails.
+pub async fn authenticate(
+    core: &Core,
+    client: &mut Client,
+    peer: IpAddr,
+    mut claim: Claim<'_>,
+) -> Result<Admission, End> {
+    let mut accounts = core.shared.accounts_as_told().await;
+    loop {
+        let verdict = weigh(core, client, peer, &mut claim, &accounts).await?;
+        let refused = match verdict {
+            Verdict::Admitted(admission) => {
+                core.heed(&accounts);
+                core.shared.entrance.succeeded(peer);
+                return Ok(*admission);
             }
-            accounts = newer;
-        }
-    }
-
-    /// Counts a claim that was not proved; how it is refused.
-    fn unproved(&self, claim: &Claim<'_>, peer: IpAddr, accounts: &Accounts) -> Refused {
-        // Without accounts nobody can prove anything.
-        if !accounts.is_empty() {
-            self.shared.entrance.failed(peer, &self.settings().logins);
-        }
-        let account = accounts.find(&String::from_utf8_lossy(claim.user), peer);
-        let (locks, engine) = (&self.shared.locks, self.home_engine());
-        let tells =
-            |account: &&Account| locks.password_failed(account, engine, claim.offer.is_blank());
-        let locked =
-            account.filter(tells).and_then(|account| lock_of(self, account, || claim.who()));
-        locked.unwrap_or_else(|| claim.denied())
-    }
-
-    async fn weigh(
-        &self,
-        client: &mut Client,
-        peer: IpAddr,
-        claim: &mut Claim<'_>,
-        accounts: &Accounts,
-    ) -> Result<Verdict, End> {
-        let user = String::from_utf8_lossy(claim.user).into_owned();
-        let Some(account) = accounts.find(&user, peer) else {
-            return Ok(Verdict::Unproved);
+            Verdict::Refused(refused) => Some(refused),
+            Verdict::Unproved => None,
         };
-        if let Some(locked) = lock_of(self, account, || claim.who()) {
-            return Ok(Verdict::Refused(locked));
+        let newer = core.shared.accounts_anew().await;
+        // The loop ends: the accounts do not change for ever between two readings.
+        if newer == accounts {
+            let refused = refused.unwrap_or_else(|| unproved(core, &claim, peer, &accounts));
+            let (error, details) = refused;
+            let details: Vec<&str> = details.iter().map(String::as_str).collect();
+            return Err(client.refuse(error, &details).await);
         }
-        let configured = BackendCredential::of(&self.shared.backend_credentials, account);
-        let (credential, way) = match self.prove(client, claim, account, configured).await? {
-            (Proof::Right(credential), way) => (credential, way),
-            (Proof::Wrong, _) => return Ok(Verdict::Unproved),
-            (Proof::Unspeakable(refused), _) => {
-                self.remark(account, &refused);
-                return Ok(Verdict::Refused(refused));
-            }
-        };
-        // Others may have guessed meanwhile.
-        if let Some(locked) = lock_of(self, account, || claim.who()) {
-            return Ok(Verdict::Refused(locked));
-        }
-        self.shared.locks.succeeded(account);
-        let server_user = configured.and_then(|one| one.server_user.as_ref());
-        if let Some(refused) = claim.barred(
-            account,
-            client.tls_facts().as_ref(),
-            self.home_engine(),
-            server_user.is_some(),
-        ) {
+        accounts = newer;
+    }
+}
+
+/// Counts a claim that was not proved; how it is refused.
+fn unproved(core: &Core, claim: &Claim<'_>, peer: IpAddr, accounts: &Accounts) -> Refused {
+    // Without accounts nobody can prove anything.
+    if !accounts.is_empty() {
+        core.shared.entrance.failed(peer, &core.settings().logins);
+    }
+    let account = accounts.find(&String::from_utf8_lossy(claim.user), peer);
+    let (locks, engine) = (&core.shared.locks, core.home_engine());
+    let tells = |account: &&Account| locks.password_failed(account, engine, claim.offer.is_blank());
+    let locked = account.filter(tells).and_then(|account| lock_of(core, account, || claim.who()));
+    locked.unwrap_or_else(|| claim.denied())
+}
+
+async fn weigh(
+    core: &Core,
+    client: &mut Client,
+    peer: IpAddr,
+    claim: &mut Claim<'_>,
+    accounts: &Accounts,
+) -> Result<Verdict, End> {
+    let user = String::from_utf8_lossy(claim.user).into_owned();
+    let Some(account) = accounts.find(&user, peer) else {
+        return Ok(Verdict::Unproved);
+    };
+    if let Some(locked) = lock_of(core, account, || claim.who()) {
+        return Ok(Verdict::Refused(locked));
+    }
+    let configured = BackendCredential::of(&core.shared.backend_credentials, account);
+    let (credential, way) = match prove(core, client, claim, account, configured).await? {
+        (Proof::Right(credential), way) => (credential, way),
+        (Proof::Wrong, _) => return Ok(Verdict::Unproved),
+        (Proof::Unspeakable(refused), _) => {
+            remark(core, account, &refused);
             return Ok(Verdict::Refused(refused));
         }
-        let connections_max = self.settings().user_connections_max;
-        let taken = self.shared.account_places.take(account, connections_max, &*self.shared.peers);
-        let account_place = match taken.await {
-            Ok(account_place) => account_place,
-            Err(full) => return Ok(Verdict::Refused(full)),
-        };
-        let mut profile = claim.profile(credential, account, way);
-        if account.expired {
-            // The server says whether it lets such a client in.
-            profile.flags |= client.capabilities & Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
-        }
-        match server_user {
-            Some(server_user) => profile.user = Rc::from(server_user.as_bytes()),
-            None => {
-                profile.entitlement.alike = alike_of(accounts, &user, account);
-                profile.entitlement.is_same_locally = is_same_locally(accounts, &user, account);
-            }
-        }
-        if profile.entitlement.alike.is_some() && !account.expired {
-            self.taken_for_itself(client, profile.clone()).await?;
-        }
-        Ok(Verdict::Admitted(Box::new(Admission {
-            profile,
-            admin: account.admin,
-            account_place,
-        })))
+    };
+    // Others may have guessed meanwhile.
+    if let Some(locked) = lock_of(core, account, || claim.who()) {
+        return Ok(Verdict::Refused(locked));
     }
-
-    /// Goes through the account's ways to log in, first through those for which the client need not
-    /// be asked again. Gives the way that it took.
-    async fn prove(
-        &self,
-        client: &mut Client,
-        claim: &mut Claim<'_>,
-        account: &Account,
-        configured: Option<&BackendCredential>,
-    ) -> Result<(Proof, AuthPlugin), End> {
-        if let Some(proved) = prove_by_socket(self, client, claim, account, configured).await? {
-            return Ok(proved);
-        }
-        let ways = claim.offer.ways_in_order(account, &self.shared.secrets);
-        let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
-        let mut any_wrong = false;
-        for way in ways {
-            // The account itself wants more than a password.
-            let several = matches!(way, AuthPlugin::Factors(_));
-            let known = configured.filter(|one| !several || one.server_user.is_some());
-            let known = known.map(|one| one.password.clone());
-            match self.prove_way(client, claim, account, way, known).await? {
-                Proof::Right(credential) => return Ok((Proof::Right(credential), way.clone())),
-                Proof::Wrong => any_wrong = true,
-                Proof::Unspeakable(refused) => worst.0 = Proof::Unspeakable(refused),
-            }
-        }
-        if any_wrong {
-            worst.0 = Proof::Wrong;
-        }
-        Ok(worst)
+    core.shared.locks.succeeded(account);
+    let server_user = configured.and_then(|one| one.server_user.as_ref());
+    if let Some(refused) = claim.barred(
+        account,
+        client.tls_facts().as_ref(),
+        core.home_engine(),
+        server_user.is_some(),
+    ) {
+        return Ok(Verdict::Refused(refused));
     }
-
-    /// `known` is the password that the configuration gives for the account.
-    async fn prove_way(
-        &self,
-        client: &mut Client,
-        claim: &mut Claim<'_>,
-        account: &Account,
-        way: &AuthPlugin,
-        known: Option<Arc<Secret>>,
-    ) -> Result<Proof, End> {
-        let offer = &mut claim.offer;
-        let right = match (way, known) {
-            (AuthPlugin::Native(None), _) => return blank(client, offer, way).await,
-            (AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash), _) if hash.is_empty() => {
-                return blank(client, offer, way).await;
-            }
-            (AuthPlugin::Native(Some(stage2)), known) => {
-                ask(offer, client, auth::NATIVE).await?;
-                let Some(stage1) = offer.native(stage2) else {
-                    return Ok(Proof::Wrong);
-                };
-                let stage1 = Credential::NativeStage1(Zeroizing::new(stage1));
-                return Ok(Proof::Right(known.map_or(stage1, Credential::Password)));
-            }
-            (AuthPlugin::CachingSha2(_) | AuthPlugin::Sha256(_), known) => {
-                return self.prove_sha2(client, claim, account, way, known).await;
-            }
-            (AuthPlugin::Ed25519(public), Some(known)) => {
-                ask(offer, client, auth::ED25519).await?;
-                auth::ed25519_verify(&offer.proof, &offer.salt, public).then_some(known)
-            }
-            (AuthPlugin::Parsec { public, .. }, Some(known)) => {
-                let right = signs_parsec(offer, client, way, public).await?;
-                right.then_some(known)
-            }
-            (AuthPlugin::Clear { .. }, None) => {
-                return self.prove_clear(client, claim, account, way).await;
-            }
-            (
-                AuthPlugin::Unsupported(_)
-                | AuthPlugin::Socket { .. }
-                | AuthPlugin::Clear { .. }
-                | AuthPlugin::Factors(_),
-                Some(known),
-            ) => {
-                let plugin = match offer.plugin == auth::CACHING_SHA2.as_bytes() {
-                    true => auth::CACHING_SHA2,
-                    false => auth::NATIVE,
-                };
-                ask(offer, client, plugin).await?;
-                let right = offer.knows(&known);
-                if right && plugin == auth::CACHING_SHA2 {
-                    client.more(&[auth::FAST_OK]).await?;
-                }
-                right.then_some(known)
-            }
-            (way, None) => return Ok(Proof::unspeakable(way)),
-        };
-        Ok(right.map_or(Proof::Wrong, |known| Proof::Right(Credential::Password(known))))
+    let connections_max = core.settings().user_connections_max;
+    let taken = core.shared.account_places.take(account, connections_max, &*core.shared.peers);
+    let account_place = match taken.await {
+        Ok(account_place) => account_place,
+        Err(full) => return Ok(Verdict::Refused(full)),
+    };
+    let mut profile = claim.profile(credential, account, way);
+    if account.expired {
+        // The server says whether it lets such a client in.
+        profile.flags |= client.capabilities & Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
     }
-
-    /// Says in the log, once for each account, why nobody comes in by it.
-    fn remark(&self, account: &Account, (error, details): &Refused) {
-        if self.shared.secrets.is_new_refusal(account) {
-            let details: Vec<&str> = details.iter().map(String::as_str).collect();
-            let (user, host) = (&account.user, &account.host);
-            let text = error.text(&details);
-            tracing::warn!("clients of '{user}'@'{host}' are refused: {text} {}", error.cure);
+    match server_user {
+        Some(server_user) => profile.user = Rc::from(server_user.as_bytes()),
+        None => {
+            profile.entitlement.alike = alike_of(accounts, &user, account);
+            profile.entitlement.is_same_locally = is_same_locally(accounts, &user, account);
         }
     }
+    if profile.entitlement.alike.is_some() && !account.expired {
+        taken_for_itself(core, client, profile.clone()).await?;
+    }
+    Ok(Verdict::Admitted(Box::new(Admission {
+        profile,
+        admin: account.admin,
+        account_place,
+    })))
+}
 
-    /// Has this done for a login, beside the core. The client has been told when it is not done.
-    pub(crate) async fn verified<T: Send + 'static>(
-        &self,
-        client: &mut Client,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, End> {
-        let Some(closer) = client.channel().map(Channel::closer) else {
-            return Err(End::Gone);
-        };
-        match verify(self, &closer, work).await {
-            Ok(done) => Ok(done),
-            Err(Unverified::Gone) => Err(End::Gone),
-            Err(Unverified::Full | Unverified::Undone) => {
-                Err(client.refuse(&error::LOGIN_QUEUE_FULL, &[]).await)
-            }
+/// Goes through the account's ways to log in, first through those for which the client need not
+/// be asked again. Gives the way that it took.
+async fn prove(
+    core: &Core,
+    client: &mut Client,
+    claim: &mut Claim<'_>,
+    account: &Account,
+    configured: Option<&BackendCredential>,
+) -> Result<(Proof, AuthPlugin), End> {
+    if let Some(proved) = prove_by_socket(core, client, claim, account, configured).await? {
+        return Ok(proved);
+    }
+    let ways = claim.offer.ways_in_order(account, &core.shared.secrets);
+    let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
+    let mut any_wrong = false;
+    for way in ways {
+        // The account itself wants more than a password.
+        let several = matches!(way, AuthPlugin::Factors(_));
+        let known = configured.filter(|one| !several || one.server_user.is_some());
+        let known = known.map(|one| one.password.clone());
+        match prove_way(core, client, claim, account, way, known).await? {
+            Proof::Right(credential) => return Ok((Proof::Right(credential), way.clone())),
+            Proof::Wrong => any_wrong = true,
+            Proof::Unspeakable(refused) => worst.0 = Proof::Unspeakable(refused),
         }
     }
+    if any_wrong {
+        worst.0 = Proof::Wrong;
+    }
+    Ok(worst)
+}
 
-    /// Sees to it that a server takes the client for its account, or for one that may do the same. The client
-    /// has been told when it does not.
-    async fn taken_for_itself(&self, client: &mut Client, profile: Profile) -> Result<(), End> {
-        let pass = self.pools.pass(profile);
-        let state = Rc::new(SessionState::new(None));
-        match self.take_from_primary(HOME, &pass, &state, true).await {
-            Ok(lease) => {
-                lease.release();
-                Ok(())
-            }
-            Err(error) => Err(client.refuse_pool(&error).await),
+/// `known` is the password that the configuration gives for the account.
+async fn prove_way(
+    core: &Core,
+    client: &mut Client,
+    claim: &mut Claim<'_>,
+    account: &Account,
+    way: &AuthPlugin,
+    known: Option<Arc<Secret>>,
+) -> Result<Proof, End> {
+    let offer = &mut claim.offer;
+    let right = match (way, known) {
+        (AuthPlugin::Native(None), _) => return blank(client, offer, way).await,
+        (AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash), _) if hash.is_empty() => {
+            return blank(client, offer, way).await;
         }
+        (AuthPlugin::Native(Some(stage2)), known) => {
+            ask(offer, client, auth::NATIVE).await?;
+            let Some(stage1) = offer.native(stage2) else {
+                return Ok(Proof::Wrong);
+            };
+            let stage1 = Credential::NativeStage1(Zeroizing::new(stage1));
+            return Ok(Proof::Right(known.map_or(stage1, Credential::Password)));
+        }
+        (AuthPlugin::CachingSha2(_) | AuthPlugin::Sha256(_), known) => {
+            return reveal::prove_sha2(core, client, claim, account, way, known).await;
+        }
+        (AuthPlugin::Ed25519(public), Some(known)) => {
+            ask(offer, client, auth::ED25519).await?;
+            auth::ed25519_verify(&offer.proof, &offer.salt, public).then_some(known)
+        }
+        (AuthPlugin::Parsec { public, .. }, Some(known)) => {
+            let right = signs_parsec(offer, client, way, public).await?;
+            right.then_some(known)
+        }
+        (AuthPlugin::Clear { .. }, None) => {
+            return reveal::prove_clear(core, client, claim, account, way).await;
+        }
+        (
+            AuthPlugin::Unsupported(_)
+            | AuthPlugin::Socket { .. }
+            | AuthPlugin::Clear { .. }
+            | AuthPlugin::Factors(_),
+            Some(known),
+        ) => {
+            let plugin = match offer.plugin == auth::CACHING_SHA2.as_bytes() {
+                true => auth::CACHING_SHA2,
+                false => auth::NATIVE,
+            };
+            ask(offer, client, plugin).await?;
+            let right = offer.knows(&known);
+            if right && plugin == auth::CACHING_SHA2 {
+                login::more(client, &[auth::FAST_OK]).await?;
+            }
+            right.then_some(known)
+        }
+        (way, None) => return Ok(Proof::unspeakable(way)),
+    };
+    Ok(right.map_or(Proof::Wrong, |known| Proof::Right(Credential::Password(known))))
+}
+
+/// Says in the log, once for each account, why nobody comes in by it.
+fn remark(core: &Core, account: &Account, (error, details): &Refused) {
+    if core.shared.secrets.is_new_refusal(account) {
+        let details: Vec<&str> = details.iter().map(String::as_str).collect();
+        let (user, host) = (&account.user, &account.host);
+        let text = error.text(&details);
+        tracing::warn!("clients of '{user}'@'{host}' are refused: {text} {}", error.cure);
+    }
+}
+
+/// Has this done for a login, beside the core. The client has been told when it is not done.
+pub(crate) async fn verified<T: Send + 'static>(
+    core: &Core,
+    client: &mut Client,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, End> {
+    let Some(closer) = client.channel().map(Channel::closer) else {
+        return Err(End::Gone);
+    };
+    match verify(core, &closer, work).await {
+        Ok(done) => Ok(done),
+        Err(Unverified::Gone) => Err(End::Gone),
+        Err(Unverified::Full | Unverified::Undone) => {
+            Err(client.refuse(&error::LOGIN_QUEUE_FULL, &[]).await)
+        }
+    }
+}
+
+/// Sees to it that a server takes the client for its account, or for one that may do the same. The client
+/// has been told when it does not.
+async fn taken_for_itself(core: &Core, client: &mut Client, profile: Profile) -> Result<(), End> {
+    let pass = core.pools.pass(profile);
+    let state = Rc::new(SessionState::new(None));
+    match core.take_from_primary(HOME, &pass, &state, true).await {
+        Ok(lease) => {
+            lease.release();
+            Ok(())
+        }
+        Err(error) => Err(client.refuse_pool(&error).await),
     }
 }
 
@@ -327,7 +325,7 @@ async fn prove_by_socket(
     let Some(credentials) = asked else {
         return Ok(None);
     };
-    let name = core.verified(client, move || reactor::user_name(credentials.user)).await?;
+    let name = verified(core, client, move || reactor::user_name(credentials.user)).await?;
     let wanted = match os_user.is_empty() {
         true => claim.user,
         false => os_user.as_bytes(),
@@ -394,7 +392,7 @@ pub(crate) async fn ask(offer: &mut Offer, client: &mut Client, plugin: &str) ->
         auth::DIALOG => auth::DIALOG_PROMPT.to_vec(),
         _ => client.salt.to_vec(),
     };
-    offer.proof = Zeroizing::new(client.switch(plugin, &offer.salt).await?);
+    offer.proof = Zeroizing::new(login::switch(client, plugin, &offer.salt).await?);
     offer.plugin = plugin.into();
     Ok(())
 }
@@ -420,7 +418,7 @@ async fn signs_parsec(
         return Ok(false);
     }
     let terms = ParsecTerms { doublings, salt };
-    client.say_bare(&terms.encode()).await?;
-    offer.proof = Zeroizing::new(client.next_proof().await?);
+    login::say_bare(client, &terms.encode()).await?;
+    offer.proof = Zeroizing::new(login::next_proof(client).await?);
     Ok(auth::parsec_verify(&offer.proof, &offer.salt, public))
 }

@@ -20,7 +20,7 @@ use reactor::Closer;
 use zeroize::Zeroizing;
 
 use crate::authentication::prove::{lock_of, verify};
-use crate::internal::own::COLLATION;
+use crate::own_account::COLLATION;
 use crate::per_core::Core;
 
 /// What a client says of itself, and how it is connected.
@@ -118,157 +118,155 @@ impl From<Unverified> for Denied {
     }
 }
 
-impl Core {
-    /// Looks whether the password is this user's. Before somebody is refused the accounts are read once
-    /// more.
-    ///
-    /// # Errors
-    /// It is not, or the account may not be used so.
-    pub async fn admit(&self, login: &PlainLogin<'_>) -> Result<Admitted, Denied> {
-        let mut accounts = self.shared.accounts_as_told().await;
-        loop {
-            let denied = match self.look(&accounts, login).await {
-                Ok(admitted) => {
-                    self.shared.entrance.succeeded(login.peer);
-                    return Ok(admitted);
-                }
-                Err(early @ (Denied::Busy | Denied::Gone)) => return Err(early),
-                Err(denied) => denied,
-            };
-            let newer = self.shared.accounts_anew().await;
-            // The loop ends: the accounts do not change for ever between two readings.
-            if newer == accounts {
-                // Without accounts nobody can prove anything.
-                if matches!(denied, Denied::Unproved(_)) && !accounts.is_empty() {
-                    self.shared.entrance.failed(login.peer, &self.settings().logins);
-                    if let Some(account) = accounts.find(login.user, login.peer) {
-                        let blank = login.password.is_empty();
-                        if self.shared.locks.password_failed(account, self.home_engine(), blank) {
-                            lock_of(self, account, || login.user.to_owned());
-                        }
+/// Looks whether the password is this user's. Before somebody is refused the accounts are read once
+/// more.
+///
+/// # Errors
+/// It is not, or the account may not be used so.
+pub async fn admit(core: &Core, login: &PlainLogin<'_>) -> Result<Admitted, Denied> {
+    let mut accounts = core.shared.accounts_as_told().await;
+    loop {
+        let denied = match look(core, &accounts, login).await {
+            Ok(admitted) => {
+                core.shared.entrance.succeeded(login.peer);
+                return Ok(admitted);
+            }
+            Err(early @ (Denied::Busy | Denied::Gone)) => return Err(early),
+            Err(denied) => denied,
+        };
+        let newer = core.shared.accounts_anew().await;
+        // The loop ends: the accounts do not change for ever between two readings.
+        if newer == accounts {
+            // Without accounts nobody can prove anything.
+            if matches!(denied, Denied::Unproved(_)) && !accounts.is_empty() {
+                core.shared.entrance.failed(login.peer, &core.settings().logins);
+                if let Some(account) = accounts.find(login.user, login.peer) {
+                    let blank = login.password.is_empty();
+                    if core.shared.locks.password_failed(account, core.home_engine(), blank) {
+                        lock_of(core, account, || login.user.to_owned());
                     }
                 }
-                return Err(denied);
             }
-            accounts = newer;
+            return Err(denied);
         }
+        accounts = newer;
     }
+}
 
-    async fn look(
-        &self,
-        accounts: &Arc<Accounts>,
-        login: &PlainLogin<'_>,
-    ) -> Result<Admitted, Denied> {
-        let (user, peer) = (login.user, login.peer);
-        let denied = |why: &str| Err(Denied::Refused(format!("{user}@{peer}: {why}")));
-        let unproved = |why: &str| Err(Denied::Unproved(format!("{user}@{peer}: {why}")));
-        let Some(account) = accounts.find(user, peer) else {
-            return unproved("there is no such account");
-        };
-        if lock_of(self, account, || user.to_owned()).is_some() {
-            return denied("wrong passwords have locked the account");
-        }
-        let Some(way) = self.fitting(account, login).await? else {
-            return unproved("the password is wrong");
-        };
-        // Others may have guessed meanwhile.
-        if lock_of(self, account, || user.to_owned()).is_some() {
-            return denied("wrong passwords have locked the account");
-        }
-        self.shared.locks.succeeded(account);
-        if !account.tls.is_met(login.tls) {
-            return denied("the account wants TLS, or more of it");
-        }
-        if account.locked || account.expired {
-            return denied("the account is locked, or its password has expired");
-        }
-        match self.account_place(account).await {
-            Ok(account_place) => Ok(Admitted {
-                admin: account.admin,
-                accounts: Arc::clone(accounts),
-                profile: self.profile_of(accounts, account, way, login),
-                account_place,
-            }),
-            Err(why) => denied(&why),
-        }
+async fn look(
+    core: &Core,
+    accounts: &Arc<Accounts>,
+    login: &PlainLogin<'_>,
+) -> Result<Admitted, Denied> {
+    let (user, peer) = (login.user, login.peer);
+    let denied = |why: &str| Err(Denied::Refused(format!("{user}@{peer}: {why}")));
+    let unproved = |why: &str| Err(Denied::Unproved(format!("{user}@{peer}: {why}")));
+    let Some(account) = accounts.find(user, peer) else {
+        return unproved("there is no such account");
+    };
+    if lock_of(core, account, || user.to_owned()).is_some() {
+        return denied("wrong passwords have locked the account");
     }
+    let Some(way) = fitting(core, account, login).await? else {
+        return unproved("the password is wrong");
+    };
+    // Others may have guessed meanwhile.
+    if lock_of(core, account, || user.to_owned()).is_some() {
+        return denied("wrong passwords have locked the account");
+    }
+    core.shared.locks.succeeded(account);
+    if !account.tls.is_met(login.tls) {
+        return denied("the account wants TLS, or more of it");
+    }
+    if account.locked || account.expired {
+        return denied("the account is locked, or its password has expired");
+    }
+    match account_place(core, account).await {
+        Ok(account_place) => Ok(Admitted {
+            admin: account.admin,
+            accounts: Arc::clone(accounts),
+            profile: profile_of(core, accounts, account, way, login),
+            account_place,
+        }),
+        Err(why) => denied(&why),
+    }
+}
 
-    /// The first of the account's ways to log in that takes the password.
-    async fn fitting<'a>(
-        &self,
-        account: &'a Account,
-        login: &PlainLogin<'_>,
-    ) -> Result<Option<&'a AuthPlugin>, Unverified> {
-        let configured = BackendCredential::of(&self.shared.backend_credentials, account);
-        for way in &account.ways {
-            let fits = match way {
-                AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash) if !hash.is_empty() => {
-                    self.fits_stored(account, way, login).await?
-                }
-                AuthPlugin::Parsec { .. } => self.fits_stored(account, way, login).await?,
-                way => fits(way, configured, login.password),
-            };
-            if fits {
-                return Ok(Some(way));
+/// The first of the account's ways to log in that takes the password.
+async fn fitting<'a>(
+    core: &Core,
+    account: &'a Account,
+    login: &PlainLogin<'_>,
+) -> Result<Option<&'a AuthPlugin>, Unverified> {
+    let configured = BackendCredential::of(&core.shared.backend_credentials, account);
+    for way in &account.ways {
+        let fits = match way {
+            AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash) if !hash.is_empty() => {
+                fits_stored(core, account, way, login).await?
             }
-        }
-        Ok(None)
-    }
-
-    /// What was right before need not be hashed again.
-    async fn fits_stored(
-        &self,
-        account: &Account,
-        way: &AuthPlugin,
-        login: &PlainLogin<'_>,
-    ) -> Result<bool, Unverified> {
-        let same = |known: &Secret| known.with(|known| auth::equal(known, login.password));
-        let known = self.shared.secrets.find(account, way);
-        if known.is_some_and(|known| same(&known) == Some(true)) {
-            return Ok(true);
-        }
-        let (password, way) = (Zeroizing::new(login.password.to_vec()), way.clone());
-        let fits = move || is_stored(&password, &way);
-        verify(self, &login.closer, fits).await
-    }
-
-    /// As the account's connections to servers are opened.
-    fn profile_of(
-        &self,
-        accounts: &Accounts,
-        account: &Account,
-        way: &AuthPlugin,
-        login: &PlainLogin<'_>,
-    ) -> Profile {
-        let password = login.password;
-        let credential = match password.is_empty() {
-            true => Credential::Empty,
-            false => {
-                let secrets = &self.shared.secrets;
-                Credential::Password(secrets.remember(account, way, password))
-            }
+            AuthPlugin::Parsec { .. } => fits_stored(core, account, way, login).await?,
+            way => fits(way, configured, login.password),
         };
-        Profile {
-            user: Rc::from(account.user.as_bytes()),
-            credential,
-            collation: COLLATION,
-            flags: Capabilities::empty(),
-            client: Some(login.peer),
-            entitlement: Entitlement {
-                alike: alike_of(accounts, login.user, account),
-                is_same_locally: is_same_locally(accounts, login.user, account),
-                ..entitlement_of(account, way.clone())
-            },
+        if fits {
+            return Ok(Some(way));
         }
     }
+    Ok(None)
+}
 
-    async fn account_place(&self, account: &Account) -> Result<AccountPlace, String> {
-        let connections_max = self.settings().user_connections_max;
-        let account_places = &self.shared.account_places;
-        let taken = account_places.take(account, connections_max, &*self.shared.peers);
-        taken.await.map_err(|(error, details)| {
-            let details: Vec<&str> = details.iter().map(String::as_str).collect();
-            error.text(&details)
-        })
+/// What was right before need not be hashed again.
+async fn fits_stored(
+    core: &Core,
+    account: &Account,
+    way: &AuthPlugin,
+    login: &PlainLogin<'_>,
+) -> Result<bool, Unverified> {
+    let same = |known: &Secret| known.with(|known| auth::equal(known, login.password));
+    let known = core.shared.secrets.find(account, way);
+    if known.is_some_and(|known| same(&known) == Some(true)) {
+        return Ok(true);
     }
+    let (password, way) = (Zeroizing::new(login.password.to_vec()), way.clone());
+    let fits = move || is_stored(&password, &way);
+    verify(core, &login.closer, fits).await
+}
+
+/// As the account's connections to servers are opened.
+fn profile_of(
+    core: &Core,
+    accounts: &Accounts,
+    account: &Account,
+    way: &AuthPlugin,
+    login: &PlainLogin<'_>,
+) -> Profile {
+    let password = login.password;
+    let credential = match password.is_empty() {
+        true => Credential::Empty,
+        false => {
+            let secrets = &core.shared.secrets;
+            Credential::Password(secrets.remember(account, way, password))
+        }
+    };
+    Profile {
+        user: Rc::from(account.user.as_bytes()),
+        credential,
+        collation: COLLATION,
+        flags: Capabilities::empty(),
+        client: Some(login.peer),
+        entitlement: Entitlement {
+            alike: alike_of(accounts, login.user, account),
+            is_same_locally: is_same_locally(accounts, login.user, account),
+            ..entitlement_of(account, way.clone())
+        },
+    }
+}
+
+async fn account_place(core: &Core, account: &Account) -> Result<AccountPlace, String> {
+    let connections_max = core.settings().user_connections_max;
+    let account_places = &core.shared.account_places;
+    let taken = account_places.take(account, connections_max, &*core.shared.peers);
+    taken.await.map_err(|(error, details)| {
+        let details: Vec<&str> = details.iter().map(String::as_str).collect();
+        error.text(&details)
+    })
 }

@@ -35,7 +35,7 @@ pub(crate) async fn pass_file(
     let mut buffer = core.take_buffer();
     client.request.take_rest(&mut buffer);
     // The end of the router waits for a statement under way.
-    handle.holds.set(Some(Hold {
+    handle.kept.holds.set(Some(Hold {
         server: connection.server,
         thread_id: connection.thread_id,
         pins: Pins::empty(),
@@ -58,10 +58,10 @@ pub(crate) async fn pass_file(
         }
         pieces += 1;
         make_room(&mut buffer, 0, pieces > SMALL_BUFFERS_MAX);
-        handle.active_s.set(core.now_s.get());
-        handle.waits_for_client.set(true);
+        handle.idle.active_s.set(core.now_s.get());
+        handle.idle.waits_for_client.set(true);
         let (received, filled) = client.receive(buffer).await;
-        handle.waits_for_client.set(false);
+        handle.idle.waits_for_client.set(false);
         buffer = filled;
         if !matches!(received, Ok(1..)) {
             return Err(End::Gone);

@@ -65,7 +65,7 @@ pub enum ReadError {
     /// The client closed the connection between two commands.
     Closed,
     /// The connection broke, or was closed in the middle of a packet.
-    Broken(io::Error),
+    Broken,
     /// The client broke the protocol, or sent more than is allowed; it is told before the end.
     Refused(ClientError),
     /// There was no memory for the command. It has been read to its end, its first bytes stand for it,
@@ -365,7 +365,7 @@ impl Client {
         self.request.restore(inbox);
         match received {
             Ok(0) if !inside && nothing => Err(ReadError::Closed),
-            Ok(0) => Err(ReadError::Broken(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(ReadError::Broken),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !inside => {
                 Err(ReadError::Closed)
@@ -380,7 +380,7 @@ impl Client {
                     ReadError::Refused(error::PACKETS_OUT_OF_ORDER)
                 }
                 Some(PackError::Damaged) => ReadError::Refused(error::NET_UNCOMPRESS_ERROR),
-                None => ReadError::Broken(error),
+                None => ReadError::Broken,
             }),
         }
     }

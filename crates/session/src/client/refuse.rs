@@ -7,9 +7,9 @@ use backend::PoolError;
 use farm::{ClientError, error};
 use memory::Full;
 
-use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
+use crate::client::{Client, ReadError};
 use crate::connections::target::nowhere;
 
 /// A server's error as it is passed on.
@@ -37,6 +37,30 @@ impl Client {
             Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
             Err(end) => end,
         }
+    }
+
+    /// Tells the client an error and gives the reason for the end.
+    pub async fn refuse(&mut self, error: &farm::ClientError, details: &[&str]) -> End {
+        match self.error(error, details).await {
+            Ok(()) => End::Refused(*error),
+            Err(end) => end,
+        }
+    }
+
+    /// Turns a failed read into the reason for the end, and tells the client where that helps.
+    pub async fn refuse_read(&mut self, read: ReadError) -> End {
+        match read {
+            ReadError::Closed => End::Quit,
+            ReadError::Broken => End::Gone,
+            ReadError::Refused(error) => self.refuse_and_part(&error).await,
+            ReadError::NoMemory(full) => self.refuse_and_part(&out_of_memory(full)).await,
+        }
+    }
+
+    async fn refuse_and_part(&mut self, error: &farm::ClientError) -> End {
+        let end = self.refuse(error, &[]).await;
+        self.part().await;
+        end
     }
 }
 

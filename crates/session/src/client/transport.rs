@@ -1,7 +1,5 @@
 //! How clients reach the router: with TLS or without, and what they are shown.
 
-mod secure;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 

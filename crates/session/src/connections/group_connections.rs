@@ -135,4 +135,17 @@ impl GroupConnections {
         let others: Vec<Held> = others.collect();
         self.current.held.take().into_iter().chain(others).collect()
     }
+
+    /// No connection of the session has an XA transaction any more.
+    pub fn forget_xa(&mut self) {
+        if let Some(ties) = &mut self.ties {
+            ties.forget_xa();
+        }
+    }
+}
+
+/// The number of the current seat's group.
+pub(crate) fn seat_number(core: &Core, connections: &GroupConnections) -> u32 {
+    let snapshot = core.shared.published.load();
+    connections.group(&snapshot).map_or(connections.current.group, |group| group.number)
 }

@@ -29,7 +29,7 @@ pub(crate) fn start_renewal(core: &Rc<Core>, handle: &Rc<Handle>, held: Held) {
 
 /// Renews a connection and gives it back; closes it where a reset would leave something.
 pub(crate) async fn renew(handle: &Handle, mut held: Held) -> bool {
-    if !Pins::RENEWABLE.contains(held.pins) || handle.killing.get() > 0 {
+    if !Pins::RENEWABLE.contains(held.pins) || handle.at_servers.killing.get() > 0 {
         return false;
     }
     let renewing = held.lease.connection_mut().renew();

@@ -3,12 +3,12 @@
 use farm::token::Promise;
 use farm::{ClientError, Group, Snapshot, Token, error};
 
-use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::home::group_of;
 use crate::consistency::promises::keeping;
 use crate::consistency::promises::keeping::prove_writes;
 use crate::per_core::Core;
+use crate::session::user::SessionUser;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 

@@ -13,14 +13,13 @@ use sqltext::{Class, Facts};
 
 use super::verb::set_next;
 use super::waits::shorten;
-use super::{Part, work_of};
 use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
-use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::group_connections::{GroupConnections, Held, seat_number};
 use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::home::group_of;
@@ -29,7 +28,6 @@ use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::dist_txn::branch::Start;
-use crate::dist_txn::terms::of_session;
 use crate::dist_txn::{self, branch, dist_txn_name, end, routine, verb, waits};
 use crate::dist_txn::{MYSQL_SAFE, REPEATABLE, held, refused, xa};
 use crate::execution::exec::{Job, Shape, Tried};
@@ -37,8 +35,10 @@ use crate::execution::{route, servers, servers_tried, without};
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::session::context::StatementContext;
+use crate::transaction::distributed::{Part, is_serializable, work_of};
 use crate::transaction::loss;
 use crate::transaction::state::Transaction;
+use crate::variables::dist_txn_terms as of_session;
 
 /// XAER_DUPID.
 const TAKEN: u16 = 1440;
@@ -86,7 +86,7 @@ pub(crate) async fn admit_anywhere(
         verb::sit_at_coordinator(&session.core, &mut session.connections, &session.transaction);
         return Ok(true);
     }
-    let current = held::seat_number(&session.core, &session.connections);
+    let current = seat_number(&session.core, &session.connections);
     let number = match dist_txn.parts.iter().any(|part| part.group == current) {
         true => current,
         false => coordinator.unwrap_or(current),
@@ -140,7 +140,7 @@ async fn admit_again(
             job,
         ))
         .await;
-    let work = work_of(shape, branch::is_serializable(&session.variables));
+    let work = work_of(shape, is_serializable(&session.variables));
     let Some(dist_txn) = &mut session.transaction.dist_txn else {
         return Ok(true);
     };
@@ -195,7 +195,7 @@ pub(super) async fn decide_here(
     group: &Arc<Group>,
     shape: &Shape,
 ) -> Result<bool, End> {
-    let work = work_of(shape, branch::is_serializable(&session.variables));
+    let work = work_of(shape, is_serializable(&session.variables));
     let begun = session.transaction.dist_txn.as_mut().and_then(|it| it.begun.take());
     if let Some(begun) = begun {
         let status = std::mem::replace(&mut session.variables.status, begun.before);

@@ -1,8 +1,8 @@
 //! How a branch of a distributed transaction begins on a connection.
 
-use super::{Part, work_of};
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::Shape;
+use crate::transaction::distributed::{Part, is_serializable, work_of};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 use backend::{Connection, ConnectionError};
@@ -32,13 +32,6 @@ pub(crate) fn branch_began(
     if let Some(dist_txn) = &mut transaction.dist_txn {
         dist_txn.parts.push(part);
     }
-}
-
-/// Plain reads take locks.
-pub(crate) fn is_serializable(variables: &SessionVariables) -> bool {
-    ["transaction_isolation", "tx_isolation"]
-        .iter()
-        .any(|name| variables.state.variable(name) == Some(b"SERIALIZABLE"))
 }
 
 /// What begins a branch.

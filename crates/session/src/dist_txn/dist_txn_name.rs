@@ -1,15 +1,15 @@
 //! The name of a distributed transaction: the row that its decision will stand in.
 
 use super::waits::shorten;
-use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
 use crate::dist_txn;
 use crate::dist_txn::held;
-use crate::dist_txn::terms::of_session;
 use crate::per_core::Core;
+use crate::session::user::SessionUser;
 use crate::transaction::state::Transaction;
+use crate::variables::dist_txn_terms as of_session;
 use backend::ConnectionError;
 use farm::dist_txn::{Atomic, Place, farm_number};
 use mysql_wire::command::Command;

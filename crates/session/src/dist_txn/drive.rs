@@ -15,11 +15,11 @@ use futures_channel::oneshot;
 use machines::xa::Seat;
 use machines::xa::commit::{Action, Commit, Event, Reply, Work};
 
-use super::Part;
-use super::keeper::Pass;
 use super::question::{Name, Question, Said};
 use crate::consistency::acks::wait::Copies;
-use crate::introspection::operator::Operator;
+use crate::per_core::keeper::Pass;
+use crate::per_core::operator::Operator;
+use crate::transaction::distributed::Part;
 
 /// What one group has of a transaction that ends.
 pub(super) struct Side {

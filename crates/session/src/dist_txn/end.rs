@@ -15,11 +15,10 @@ use sqltext::Verb;
 
 use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
-use super::{DistTxn, Part};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
-use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::group_connections::{GroupConnections, Held, seat_number};
 use crate::connections::home::group_of;
 use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
@@ -28,14 +27,14 @@ use crate::consistency::client_level;
 use crate::consistency::promises::Promises;
 use crate::consistency::promises::keeping;
 use crate::counters::count;
-use crate::dist_txn::waits::SETTLE_MS;
-use crate::dist_txn::{Own, Unfinished, held};
-use crate::dist_txn::{waits, xa};
+use crate::dist_txn::waits::{self, SETTLE_MS};
+use crate::dist_txn::{held, xa};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::{Session, is_free};
+use crate::transaction::distributed::{DistTxn, Own, Part, Unfinished};
 use crate::transaction::loss;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -138,7 +137,7 @@ pub(crate) async fn leave_dist_txn(session: &mut Session) {
 /// The connections go where they belong, and the session's reads will have what was written.
 pub(super) fn settle_sides(session: &mut Session, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
     let snapshot = session.core.snapshot();
-    let back = held::seat_number(&session.core, &session.connections);
+    let back = seat_number(&session.core, &session.connections);
     for (side, tied) in sides.into_iter().zip(pins) {
         let Some(group) = group_of(&snapshot, side.group) else {
             continue;
@@ -522,16 +521,5 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
         reply,
         sides,
         machine,
-    }
-}
-
-impl DistTxn {
-    /// It is as its BEGIN left it.
-    pub(super) fn only_begun(begun: super::Begun, read_only: bool) -> DistTxn {
-        DistTxn {
-            begun: Some(begun),
-            read_only,
-            ..DistTxn::default()
-        }
     }
 }

@@ -11,8 +11,7 @@ use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::client::end::End;
 use crate::counters::count;
-use crate::dist_txn::admit;
-use crate::dist_txn::{self, branch, dist_txn_name, end, waits};
+use crate::dist_txn::{self, admit, branch, dist_txn_name, end, waits};
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
 

@@ -11,7 +11,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use recorder::Moment;
 
-use crate::introspection::recorded;
+use crate::recorded;
 
 /// The account has not been given the right to decide, or what it needs for it is not there:
 /// ER_PROCACCESS_DENIED_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_DB_ERROR, ER_DBACCESS_DENIED_ERROR, and what

@@ -20,24 +20,24 @@ use mysql_wire::status::Status;
 
 use super::drive::allow;
 use super::question::NOT_ALLOWED;
-use super::{DistTxn, LetGo, Part};
-use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::dist_txn::terms::of_session;
 use crate::dist_txn::{MYSQL_SAFE, REPEATABLE, admit, end, held};
 use crate::dist_txn::{dist_txn_name, positions, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
+use crate::per_core::keeper::LetGo;
+use crate::session::user::SessionUser;
 use crate::session::{Session, is_free};
+use crate::transaction::distributed::{DistTxn, Part};
 use crate::transaction::state::Transaction;
 use crate::variables::reading::version_number;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
+use crate::variables::{dist_txn_terms as of_session, user_variables};
 
 /// Views that could not be opened at the same moment are opened anew so often.
 const TRIES: u32 = 8;

@@ -5,7 +5,6 @@ use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use super::{Begun, DistTxn, Part};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
@@ -19,6 +18,7 @@ use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::prepared::bound;
 use crate::session::{self, Session};
+use crate::transaction::distributed::{Begun, DistTxn, Part};
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
 use crate::variables::assigned::switched;
@@ -209,18 +209,6 @@ pub(crate) async fn unlock_nothing(
         return Ok(false);
     }
     say_done(client, variables, transaction, run, shape).await.map(|()| true)
-}
-
-impl Transaction {
-    /// The transaction's only group begins another one.
-    fn renew_part(&mut self) {
-        if let Some(dist_txn) = &mut self.dist_txn {
-            dist_txn.savepoints.clear();
-            for part in &mut dist_txn.parts {
-                part.work = Default::default();
-            }
-        }
-    }
 }
 
 /// Without autocommit a transaction may begin with a savepoint.

@@ -2,21 +2,13 @@
 //! so each part waits for a bounded time only, and the whole transaction ends with an error that says to
 //! try again. A transaction of one group waits as long as its client wants.
 
-use farm::error;
 use mysql_wire::command::Command;
-use mysql_wire::relay::Outcome;
 
-use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::GroupConnections;
-use crate::counters::count;
 use crate::dist_txn::held;
-use crate::execution::exec::Run;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
-
-/// ER_LOCK_WAIT_TIMEOUT.
-const LOCK_WAIT: u16 = 1205;
 
 /// No second group came in: the first one waits for locks as long as its client wants.
 pub(super) async fn stay_alone(
@@ -40,50 +32,6 @@ pub(super) async fn stay_alone(
             connection.condemn();
         }
     }
-}
-
-impl Transaction {
-    /// The first part waits so from here on, or as before.
-    pub(super) fn hurry(&mut self, hurried: bool) {
-        let dist_txn = self.dist_txn.as_mut();
-        if let Some(coordinator) = dist_txn.and_then(|it| it.parts.first_mut()) {
-            coordinator.hurried = hurried;
-        }
-    }
-}
-
-/// What the client hears of a lock that a transaction over several groups waited for too long: it
-/// may be a deadlock that no server sees.
-pub(crate) fn waited_across(
-    core: &Core,
-    transaction: &Transaction,
-    run: &Run,
-    outcome: &Outcome,
-) -> Option<ServerRefusal> {
-    // Those behind it in the same trip are answered one by one.
-    if !run.pipeline.commands.is_empty() {
-        return None;
-    }
-    waited_for(core, transaction, outcome.error)
-}
-
-/// The same of an error of one group's part.
-pub(crate) fn waited_for(
-    core: &Core,
-    transaction: &Transaction,
-    number: Option<u16>,
-) -> Option<ServerRefusal> {
-    let waits = core.settings().dist_txns.lock_wait_ms > 0;
-    if number != Some(LOCK_WAIT) || !waits || !transaction.is_dist_txn() {
-        return None;
-    }
-    count(&core.counters.xa_lock_waits);
-    let error = error::DIST_TXN_LOCK_WAIT;
-    Some(ServerRefusal {
-        number: error.number,
-        sqlstate: *b"40001",
-        message: error.text(&[]).into_bytes(),
-    })
 }
 
 /// Restores how long the connections wait for locks.

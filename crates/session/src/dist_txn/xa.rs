@@ -15,23 +15,21 @@ use machines::xa::commit::{Event, Reason, Reply};
 use mysql_wire::status::Status;
 use sqltext::{Facts, Xa, XaName, XaWay};
 
-use super::DistTxn;
 use super::end::{Outcome, UNDONE};
-
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
-use crate::dist_txn::xa_elsewhere::{Told, told};
-use crate::dist_txn::{self, end, verb, xa_elsewhere};
-use crate::dist_txn::{Own, XaState, admit, held};
+use crate::dist_txn::xa_elsewhere::{self, Told, told};
+use crate::dist_txn::{self, admit, end, held, verb};
 use crate::execution::exec::{Job, Ran, Shape};
 use crate::execution::servers;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::session::context::StatementContext;
+use crate::transaction::distributed::{DistTxn, Own, XaState};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -92,7 +90,7 @@ pub(crate) async fn own_xa(session: &mut Session, shape: &Shape, job: Job) -> Re
             Some(answer) => answer,
             None => return Ok(false),
         },
-        Xa::End(_, way) => session.transaction.own_end(&xid, way),
+        Xa::End(_, way) => own_end(&mut session.transaction, &xid, way),
         Xa::Prepare(_) => match own_prepare(session, &xid, shape).await? {
             Some(answer) => answer,
             None => return Ok(true),
@@ -168,7 +166,7 @@ async fn own_start(
         return Ok(None);
     }
     let before = session.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
-    let begun = super::Begun {
+    let begun = crate::transaction::distributed::Begun {
         shape: *shape,
         frame: Request::query(text).into_frame(),
         before,
@@ -471,49 +469,17 @@ async fn own_absent(
     Some(xa_elsewhere::own_elsewhere(core, connections, transaction, promises, xid, verdict).await)
 }
 
-impl Transaction {
-    pub(super) fn own(&self) -> Option<&Own> {
-        self.dist_txn.as_ref()?.own.as_deref()
-    }
-
-    /// The open transaction is the client's own, and takes statements for groups no more: its state.
-    pub(super) fn own_is_closed(&self) -> Option<&'static str> {
-        let own = self.own()?;
-        (own.state != XaState::Active).then(|| own.state.name())
-    }
-
-    /// The open transaction is the client's own and has been prepared.
-    pub(super) fn own_is_prepared(&self) -> bool {
-        self.own().is_some_and(|own| own.state == XaState::Prepared)
-    }
-
-    /// The client's own transaction could not begin on its first group.
-    pub(super) fn own_refused(&self) -> Option<u16> {
-        let dist_txn = self.dist_txn.as_ref().filter(|it| it.own.is_some());
-        dist_txn.and_then(|it| it.failed)
-    }
-
-    fn own_end(&mut self, xid: &Xid, way: XaWay) -> Told {
-        let own = self.dist_txn.as_mut().and_then(|it| it.own.as_mut())?;
-        match own.state {
-            _ if way != XaWay::Plain => told(error::XA_INVALID),
-            XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
-            XaState::Active => {
-                own.state = XaState::Idle;
-                None
-            }
-            XaState::Undone => Some((error::XA_UNDONE, LOST.to_owned())),
-            state => Some((error::XA_STATE, state.name().to_owned())),
+fn own_end(transaction: &mut Transaction, xid: &Xid, way: XaWay) -> Told {
+    let own = transaction.dist_txn.as_mut().and_then(|it| it.own.as_mut())?;
+    match own.state {
+        _ if way != XaWay::Plain => told(error::XA_INVALID),
+        XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
+        XaState::Active => {
+            own.state = XaState::Idle;
+            None
         }
-    }
-}
-
-impl GroupConnections {
-    /// No connection of the session has an XA transaction any more.
-    fn forget_xa(&mut self) {
-        if let Some(ties) = &mut self.ties {
-            ties.forget_xa();
-        }
+        XaState::Undone => Some((error::XA_UNDONE, LOST.to_owned())),
+        state => Some((error::XA_STATE, state.name().to_owned())),
     }
 }
 

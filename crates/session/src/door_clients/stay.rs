@@ -7,8 +7,8 @@ use std::rc::Rc;
 use reactor::Closer;
 
 use crate::door_clients::DoorClient;
-use crate::introspection::registry::Entry;
 use crate::per_core::Core;
+use crate::per_core::registry::Entry;
 
 /// A client's time on its core; it is gone when this is dropped.
 pub struct Stay {

@@ -24,10 +24,10 @@ use crate::execution::pipe::Pipe;
 use crate::execution::profile::{Detail, Step, server_counters};
 use crate::execution::statement_run::clock::{end_attempt, start_clock};
 use crate::execution::{pipe, pipeline, relayed};
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
 use crate::prepared::{prepared_packets, ready};
+use crate::recorded;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::transaction::replay;
@@ -65,7 +65,7 @@ pub(crate) async fn attempt(
 /// A statement goes to this connection: others on the core may see, stop and time it.
 pub(crate) fn begin_attempt(session: &mut Session, connection: &Connection, run: &Run) {
     recorded::sent(session.handle.id, connection);
-    session.handle.running.set(Some((connection.server, connection.thread_id)));
+    session.handle.at_servers.running.set(Some((connection.server, connection.thread_id)));
     if session.run.measured.is_none() {
         let digest = user_variables::digest(
             &session.core,
@@ -79,7 +79,7 @@ pub(crate) fn begin_attempt(session: &mut Session, connection: &Connection, run:
     }
     let waits = run.shape.facts.contains(Facts::USER_LOCK);
     let idle = waits || run.shape.class == Class::Read;
-    session.handle.ends_with_client.set(idle);
+    session.handle.at_servers.ends_with_client.set(idle);
     start_clock(&session.core, &session.handle, &mut session.run, &run.shape);
     replay::begin_log(
         &session.core,
@@ -123,7 +123,7 @@ async fn attempt_inner(
     };
     if own.is_none() && session.client.request.has_more() {
         run.pipeline = Box::pin(pipeline::couple(session, connection, run, read_only)).await;
-        session.handle.in_pipeline.set(!run.pipeline.commands.is_empty());
+        session.handle.at_servers.in_pipeline.set(!run.pipeline.commands.is_empty());
     }
     count(&session.core.counters.statements);
     let sent = match own.or_else(|| {

@@ -19,10 +19,10 @@ use farm::ServerId;
 use mysql_wire::relay::Outcome;
 use rustc_hash::FxHashMap;
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::execution::point::Vouched;
 use crate::per_core::Core;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
 /// Longer replies are not kept.

@@ -15,8 +15,8 @@ use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::profile::Step;
 use crate::execution::statement_run::Measured;
-use crate::introspection::recorded;
 use crate::per_core::Core;
+use crate::recorded;
 use crate::session::Session;
 use crate::variables::user_variables;
 

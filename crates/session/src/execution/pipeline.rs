@@ -22,9 +22,9 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
+use crate::connections::group_connections::seat_number;
 use crate::consistency::reads;
 use crate::counters::count;
-use crate::dist_txn::held;
 use crate::execution::exec::{
     Answer, Done, Job, Pipeline, PipelinedCommand, Run, Shape, text_shape,
 };
@@ -33,11 +33,12 @@ use crate::execution::relayed::readdress;
 use crate::execution::statement_run::clock;
 use crate::execution::{attempt, rules};
 use crate::execution::{measure, relayed};
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
+use crate::recorded;
 use crate::session::Session;
+use crate::transaction::joining;
 use crate::transaction::state::Transaction;
 use crate::transaction::{replay, settle};
 use crate::variables::insert_id;
@@ -189,7 +190,7 @@ fn next_pipelined(
     {
         return None;
     }
-    held::take_in(&mut session.transaction, &session.variables, &shape);
+    joining::take_in(&mut session.transaction, &session.variables, &shape);
     Some(PipelinedCommand { shape, job })
 }
 
@@ -272,7 +273,7 @@ fn may_flow(
     transaction: &Transaction,
 ) -> bool {
     match &transaction.dist_txn {
-        Some(dist_txn) => dist_txn.is_alone_on(held::seat_number(core, connections)),
+        Some(dist_txn) => dist_txn.is_alone_on(seat_number(core, connections)),
         // Without autocommit any statement may be the one that begins a transaction here.
         None => {
             let sharded = core.shared.published.load().sharding.is_some();

@@ -55,7 +55,7 @@ pub(crate) async fn ends(
 
 /// Somebody ends the session or its statement through Heddle.
 pub(crate) fn is_killed(handle: &Handle) -> bool {
-    handle.killed.get() || handle.killing.get() != 0
+    handle.killed.get() || handle.at_servers.killing.get() != 0
 }
 
 /// Sends what is ready in the pipe and removes it from there.

@@ -15,8 +15,8 @@ use crate::consistency::reads::{self, want_positions};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
-use crate::introspection::recorded;
 use crate::per_core::Core;
+use crate::recorded;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 

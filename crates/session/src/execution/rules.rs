@@ -1,6 +1,6 @@
 //! Rules in force: what an operator wants done with a statement.
 //!
-//! The decision is `routing::rules`'s; here it is asked for. [`crate::query::by_rules`] carries it out.
+//! The decision is `routing::rules`'s; here it is asked for. The front carries it out (`query::by_rules`).
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,7 +13,6 @@ use routing::Refusal;
 use routing::rules::{Actions, Decision, Question, Rewrite, Rules, TooLong};
 use sqltext::Facts;
 
-use crate::authentication::login::SessionUser;
 use crate::client::request::Request;
 use crate::consistency::defaults::Consistency;
 use crate::counters::count;
@@ -23,6 +22,7 @@ use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
 /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text

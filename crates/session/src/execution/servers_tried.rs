@@ -92,7 +92,7 @@ pub(crate) async fn checkout(
     target: &Target,
     shape: &Shape,
 ) -> Result<(Lease, Pins), PoolError> {
-    if session.handle.parked.borrow().is_asked() {
+    if session.handle.kept.parked.borrow().is_asked() {
         Box::pin(reclaim::hear_parked(
             &session.core,
             &session.handle,
@@ -105,7 +105,7 @@ pub(crate) async fn checkout(
         return Ok((held.lease, held.pins));
     }
     let key = session.core.pools.key(plan.server, plan.read_only, &session.user.identity.pass);
-    let parked = session.handle.parked.take();
+    let parked = session.handle.kept.parked.take();
     if let Parked::Kept(kept) = parked
         && let Some(lease) = Box::pin(reclaim::take_up(
             &session.core,

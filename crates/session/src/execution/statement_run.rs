@@ -99,6 +99,16 @@ impl StatementRun {
     pub fn begin_profile(&mut self) {
         self.profile.begin(self.measured.as_ref().map(|measured| measured.began));
     }
+
+    /// The client has a say in where this statement goes.
+    pub fn has_chosen(&self, shape: &Shape) -> bool {
+        shape.shard_hint || self.chosen.is_some()
+    }
+
+    /// The choice for the next statements; an empty one is none.
+    pub fn choose(&mut self, chosen: Chosen) {
+        self.chosen = (!chosen.is_empty()).then(|| Box::new(chosen));
+    }
 }
 
 /// True when the connection's last statement was this session's last statement.

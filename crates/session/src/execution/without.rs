@@ -1,8 +1,8 @@
 //! Connections that cannot have the session's database or role: what may be done on them all the same.
 
-use crate::authentication::login::SessionUser;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::session::user::SessionUser;
 use crate::session::{self};
 use crate::variables::defaults;
 use crate::variables::session_variables::SessionVariables;

@@ -3,11 +3,8 @@
 //! Who may end whom is decided as the servers decide it: everybody their own user's sessions, and
 //! whoever has the right for it all others.
 
-use std::rc::Rc;
-
 use farm::{ClientError, Engine, Killed, Victim as Ended, error};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
 use mysql_wire::reply::OkPacket;
 use mysql_wire::result::{Value, ValueKind};
 use mysql_wire::scalar::Reader;
@@ -15,24 +12,22 @@ use mysql_wire::statement::Execute;
 use mysql_wire::status::Status;
 use sqltext::{Dialect, Facts, Victim};
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
-use crate::connections::target::target;
 use crate::execution::exec::{Job, Shape, text_shape};
-use crate::introspection::peers::ask::kill_elsewhere;
-use crate::introspection::registry::Entry;
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::per_core::message::{How, Message};
+use crate::per_core::peers::ask::kill_elsewhere;
+use crate::per_core::registry::Entry;
 use crate::prepared::statements::PreparedStatements;
+use crate::query;
 use crate::query::by_rules;
-use crate::scratch::SCRATCH;
-use crate::scratch::state::scratch_pass;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -67,238 +62,249 @@ enum Verdict {
     Unsure(String),
 }
 
-impl Session {
-    /// COM_PROCESS_KILL.
-    pub(crate) async fn process_kill(&mut self) -> Result<(), End> {
-        let how = How::CONNECTION;
-        match self.client.request.payload().get(1..5) {
-            Some(&[a, b, c, d]) => self.kill(u32::from_le_bytes([a, b, c, d]).into(), how).await,
-            _ => {
-                let details = ["COM_PROCESS_KILL"];
-                self.client.error(&error::MALFORMED_PACKET, &details).await
-            }
+/// COM_PROCESS_KILL.
+pub(crate) async fn process_kill(session: &mut Session) -> Result<(), End> {
+    let how = How::CONNECTION;
+    match session.client.request.payload().get(1..5) {
+        Some(&[a, b, c, d]) => {
+            kill_session(session, u32::from_le_bytes([a, b, c, d]).into(), how).await
+        }
+        _ => {
+            let details = ["COM_PROCESS_KILL"];
+            session.client.error(&error::MALFORMED_PACKET, &details).await
         }
     }
+}
 
-    /// KILL in all its forms, and SHUTDOWN. MariaDB's KILL QUERY ID names a statement by the primary's own number,
-    /// as that server lists it, and goes there.
-    pub(crate) async fn kill_statement(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
-        if shape.facts.contains(Facts::SHUTDOWN) {
-            return rights::refuse_shutdown(
-                &self.core,
-                &self.user,
-                &mut self.client,
-                &self.variables,
-                &mut self.connections,
-            )
-            .await;
-        }
-        let text = user_variables::text(&self.client.request, &self.prepared, job).to_vec();
-        if shape.facts.contains(Facts::MULTIPLE) {
-            return self.kill_ahead(&text, shape, job).await;
-        }
-        let Some(kill) = sqltext::kill(&text, &self.variables.mode) else {
-            return refuse_kill(&mut self.client).await;
-        };
-        let (query, soft) = (kill.query, kill.soft);
-        let how = How { query, soft };
-        let expression = match kill.victim {
-            Victim::Id(id) => return self.kill(id, how).await,
-            Victim::User { user, host } => return self.kill_user(&user, &host, how).await,
-            Victim::CurrentUser => {
-                let user = self.user.name().clone();
-                return self.kill_user(&user, b"%", how).await;
-            }
-            Victim::Expression(span) if !span.of(&text).is_empty() => span.of(&text),
-            // The server knows the statement, or what is wrong with it.
-            Victim::Expression(_) | Victim::Statement => {
-                shape.facts -= Facts::KILL;
-                return Box::pin(by_rules::run_command(self, shape, job)).await;
-            }
-        };
-        let parameters = match job {
-            Job::Execute(id) => self.prepared.statements.get(&id).map_or(0, |found| found.params),
-            _ => 0,
-        };
-        let id = if parameters == 0 {
-            match self.victim(&shape, job, expression).await? {
-                Some(id) => id,
-                None => return Ok(()),
-            }
-        } else {
-            match only_parameter(&self.client, &self.prepared, job).filter(|_| expression == b"?") {
-                Some(id) => id,
-                None => return refuse_kill(&mut self.client).await,
-            }
-        };
-        self.kill(id, how).await
+/// KILL in all its forms, and SHUTDOWN. MariaDB's KILL QUERY ID names a statement by the primary's own number,
+/// as that server lists it, and goes there.
+pub(crate) async fn kill_statement(
+    session: &mut Session,
+    mut shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    if shape.facts.contains(Facts::SHUTDOWN) {
+        return rights::refuse_shutdown(
+            &session.core,
+            &session.user,
+            &mut session.client,
+            &session.variables,
+            &mut session.connections,
+        )
+        .await;
     }
-
-    /// KILLs at the beginning of a text of several statements. They are carried out here; then the
-    /// text runs with a statement in the place of each that has the same answer.
-    async fn kill_ahead(&mut self, text: &[u8], mut shape: Shape, job: Job) -> Result<(), End> {
-        let flags = self.user.identity.pass.profile().flags;
-        if !flags.contains(Capabilities::MULTI_STATEMENTS) {
-            // To the server the text is one statement, which is wrong, and nothing is killed.
+    let text = user_variables::text(&session.client.request, &session.prepared, job).to_vec();
+    if shape.facts.contains(Facts::MULTIPLE) {
+        return kill_ahead(session, &text, shape, job).await;
+    }
+    let Some(kill) = sqltext::kill(&text, &session.variables.mode) else {
+        return refuse_kill(&mut session.client).await;
+    };
+    let (query, soft) = (kill.query, kill.soft);
+    let how = How { query, soft };
+    let expression = match kill.victim {
+        Victim::Id(id) => return kill_session(session, id, how).await,
+        Victim::User { user, host } => return kill_user(session, &user, &host, how).await,
+        Victim::CurrentUser => {
+            let user = session.user.name().clone();
+            return kill_user(session, &user, b"%", how).await;
+        }
+        Victim::Expression(span) if !span.of(&text).is_empty() => span.of(&text),
+        // The server knows the statement, or what is wrong with it.
+        Victim::Expression(_) | Victim::Statement => {
             shape.facts -= Facts::KILL;
-            return Box::pin(by_rules::run_command(self, shape, job)).await;
+            return Box::pin(by_rules::run_command(session, shape, job)).await;
         }
-        let (mut kills, mut at) = (Vec::new(), 0);
-        while let Some(kill) = sqltext::kill(&text[at..], &self.variables.mode) {
-            let (query, soft) = (kill.query, kill.soft);
-            let id = match kill.victim {
-                Victim::Id(id) => id,
-                Victim::Expression(span) if at == 0 && !span.of(text).is_empty() => {
-                    match self.victim(&shape, job, span.of(text)).await? {
-                        Some(id) => id,
-                        None => return Ok(()),
-                    }
+    };
+    let parameters = match job {
+        Job::Execute(id) => session.prepared.statements.get(&id).map_or(0, |found| found.params),
+        _ => 0,
+    };
+    let id = if parameters == 0 {
+        match victim(session, &shape, job, expression).await? {
+            Some(id) => id,
+            None => return Ok(()),
+        }
+    } else {
+        match only_parameter(&session.client, &session.prepared, job).filter(|_| expression == b"?")
+        {
+            Some(id) => id,
+            None => return refuse_kill(&mut session.client).await,
+        }
+    };
+    kill_session(session, id, how).await
+}
+
+/// KILLs at the beginning of a text of several statements. They are carried out here; then the
+/// text runs with a statement in the place of each that has the same answer.
+async fn kill_ahead(
+    session: &mut Session,
+    text: &[u8],
+    mut shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    let flags = session.user.identity.pass.profile().flags;
+    if !flags.contains(Capabilities::MULTI_STATEMENTS) {
+        // To the server the text is one statement, which is wrong, and nothing is killed.
+        shape.facts -= Facts::KILL;
+        return Box::pin(by_rules::run_command(session, shape, job)).await;
+    }
+    let (mut kills, mut at) = (Vec::new(), 0);
+    while let Some(kill) = sqltext::kill(&text[at..], &session.variables.mode) {
+        let (query, soft) = (kill.query, kill.soft);
+        let id = match kill.victim {
+            Victim::Id(id) => id,
+            Victim::Expression(span) if at == 0 && !span.of(text).is_empty() => {
+                match victim(session, &shape, job, span.of(text)).await? {
+                    Some(id) => id,
+                    None => return Ok(()),
                 }
-                _ => return refuse_kill(&mut self.client).await,
-            };
-            kills.push((id, How { query, soft }));
-            at = text.len().min(at + kill.end + 1);
-        }
-        let rest = &text[at..];
-        let later = self.core.shape(rest, &self.variables.mode).facts;
-        if kills.is_empty() || later.contains(Facts::KILL) {
-            return refuse_kill(&mut self.client).await;
-        }
-        for (done, (id, how)) in kills.iter().copied().enumerate() {
-            let verdict = try_kill(
-                &self.core,
-                &self.handle,
-                &self.user,
-                &self.variables,
-                &mut self.connections,
-                id,
-                how,
-            )
-            .await;
-            if matches!(verdict, Verdict::Sent) {
-                continue;
             }
-            for _ in 0..done {
-                let status =
-                    session::status_now(&self.variables, &self.transaction) | Status::MORE_RESULTS;
-                self.client.ok(status).await?;
-            }
-            return answer_kill(
-                &mut self.client,
-                &self.variables,
-                &self.transaction,
-                verdict,
-                id,
-                how,
-            )
-            .await;
-        }
-        let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
-        self.client.request.replace_text(&text);
-        let shape = text_shape::query_shape(&self.core, &self.client.request, &self.variables);
-        Box::pin(self.run_query(shape)).await
+            _ => return refuse_kill(&mut session.client).await,
+        };
+        kills.push((id, How { query, soft }));
+        at = text.len().min(at + kill.end + 1);
     }
-
-    /// The id that an expression gives. `None`: the client has been told why there is none.
-    async fn victim(
-        &mut self,
-        shape: &Shape,
-        job: Job,
-        expression: &[u8],
-    ) -> Result<Option<u64>, End> {
-        if self.variables.mode.dialect == Dialect::MariaDb && uses_tables(expression, shape) {
-            let told = self.client.error(&error::KILL_TAKES_NO_TABLES, &[]).await;
-            return told.map(|()| None);
-        }
-        let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
-        let value = rights::evaluate(self, shape, job, &query).await?;
-        Ok(value.map(|value| number(&value)))
+    let rest = &text[at..];
+    let later = session.core.shape(rest, &session.variables.mode).facts;
+    if kills.is_empty() || later.contains(Facts::KILL) {
+        return refuse_kill(&mut session.client).await;
     }
-
-    async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
+    for (done, (id, how)) in kills.iter().copied().enumerate() {
         let verdict = try_kill(
-            &self.core,
-            &self.handle,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
+            &session.core,
+            &session.handle,
+            &session.user,
+            &session.variables,
+            &mut session.connections,
             id,
             how,
         )
         .await;
-        answer_kill(&mut self.client, &self.variables, &self.transaction, verdict, id, how).await
-    }
-
-    /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
-    async fn kill_user(&mut self, user: &[u8], host: &[u8], how: How) -> Result<(), End> {
-        let victim = Ended::User {
-            user: String::from_utf8_lossy(user).into_owned(),
-            host: String::from_utf8_lossy(host).into_owned(),
-        };
-        let victims = self.core.shared.registry.victims(&victim);
-        if let Some(id) = forbidden_victim(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            &victims,
-        )
-        .await
-        {
-            let verdict = Verdict::Foreign(id);
-            return answer_kill(
-                &mut self.client,
-                &self.variables,
-                &self.transaction,
-                verdict,
-                id.into(),
-                how,
-            )
-            .await;
+        if matches!(verdict, Verdict::Sent) {
+            continue;
         }
-        // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
-        let (verdict, elsewhere) = try_kill_elsewhere(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            victim,
+        for _ in 0..done {
+            let status = session::status_now(&session.variables, &session.transaction)
+                | Status::MORE_RESULTS;
+            session.client.ok(status).await?;
+        }
+        return answer_kill(
+            &mut session.client,
+            &session.variables,
+            &session.transaction,
+            verdict,
+            id,
             how,
         )
         .await;
-        if matches!(verdict, Verdict::Foreign(_)) {
-            return answer_kill(
-                &mut self.client,
-                &self.variables,
-                &self.transaction,
-                verdict,
-                0,
-                how,
-            )
-            .await;
-        }
-        let own_id = self.handle.id;
-        for entry in victims.iter().filter(|entry| entry.id != own_id) {
-            send_kill(&self.core, entry, how);
-        }
-        if victims.iter().any(|entry| entry.id == own_id) {
-            return kill_self(&mut self.client, &self.variables, how).await;
-        }
-        if matches!(verdict, Verdict::Unsure(_)) {
-            return answer_kill(
-                &mut self.client,
-                &self.variables,
-                &self.transaction,
-                verdict,
-                0,
-                how,
-            )
-            .await;
-        }
-        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
-        ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
-        self.client.answer_ok(&ok).await
     }
+    let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
+    session.client.request.replace_text(&text);
+    let shape = text_shape::query_shape(&session.core, &session.client.request, &session.variables);
+    Box::pin(query::run_query(session, shape)).await
+}
+
+/// The id that an expression gives. `None`: the client has been told why there is none.
+async fn victim(
+    session: &mut Session,
+    shape: &Shape,
+    job: Job,
+    expression: &[u8],
+) -> Result<Option<u64>, End> {
+    if session.variables.mode.dialect == Dialect::MariaDb && uses_tables(expression, shape) {
+        let told = session.client.error(&error::KILL_TAKES_NO_TABLES, &[]).await;
+        return told.map(|()| None);
+    }
+    let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
+    let value = rights::evaluate(session, shape, job, &query).await?;
+    Ok(value.map(|value| number(&value)))
+}
+
+async fn kill_session(session: &mut Session, id: u64, how: How) -> Result<(), End> {
+    let verdict = try_kill(
+        &session.core,
+        &session.handle,
+        &session.user,
+        &session.variables,
+        &mut session.connections,
+        id,
+        how,
+    )
+    .await;
+    answer_kill(&mut session.client, &session.variables, &session.transaction, verdict, id, how)
+        .await
+}
+
+/// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
+async fn kill_user(session: &mut Session, user: &[u8], host: &[u8], how: How) -> Result<(), End> {
+    let victim = Ended::User {
+        user: String::from_utf8_lossy(user).into_owned(),
+        host: String::from_utf8_lossy(host).into_owned(),
+    };
+    let victims = session.core.shared.registry.victims(&victim);
+    if let Some(id) = forbidden_victim(
+        &session.core,
+        &session.user,
+        &session.variables,
+        &mut session.connections,
+        &victims,
+    )
+    .await
+    {
+        let verdict = Verdict::Foreign(id);
+        return answer_kill(
+            &mut session.client,
+            &session.variables,
+            &session.transaction,
+            verdict,
+            id.into(),
+            how,
+        )
+        .await;
+    }
+    // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
+    let (verdict, elsewhere) = try_kill_elsewhere(
+        &session.core,
+        &session.user,
+        &session.variables,
+        &mut session.connections,
+        victim,
+        how,
+    )
+    .await;
+    if matches!(verdict, Verdict::Foreign(_)) {
+        return answer_kill(
+            &mut session.client,
+            &session.variables,
+            &session.transaction,
+            verdict,
+            0,
+            how,
+        )
+        .await;
+    }
+    let own_id = session.handle.id;
+    for entry in victims.iter().filter(|entry| entry.id != own_id) {
+        send_kill(&session.core, entry, how);
+    }
+    if victims.iter().any(|entry| entry.id == own_id) {
+        return kill_self(&mut session.client, &session.variables, how).await;
+    }
+    if matches!(verdict, Verdict::Unsure(_)) {
+        return answer_kill(
+            &mut session.client,
+            &session.variables,
+            &session.transaction,
+            verdict,
+            0,
+            how,
+        )
+        .await;
+    }
+    let mut ok = OkPacket::new(session::status_now(&session.variables, &session.transaction));
+    ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
+    session.client.answer_ok(&ok).await
 }
 
 async fn try_kill(
@@ -318,7 +324,7 @@ async fn try_kill(
             .await
             .0;
     };
-    if !user.is_own(&entry)
+    if !is_own(user, &entry)
         && !rights::has_right(core, user, variables, connections, Right::Kill).await
     {
         return Verdict::Refused(error::NOT_YOUR_THREAD);
@@ -342,7 +348,7 @@ async fn forbidden_victim(
     connections: &mut GroupConnections,
     victims: &[Entry],
 ) -> Option<u32> {
-    let foreign = victims.iter().find(|entry| !user.is_own(entry));
+    let foreign = victims.iter().find(|entry| !is_own(user, entry));
     if let Some(id) = foreign.map(|entry| entry.id)
         && !rights::has_right(core, user, variables, connections, Right::Kill).await
     {
@@ -370,10 +376,9 @@ async fn is_spared(
         && spares_system(core, user, variables, connections).await
 }
 
-impl SessionUser {
-    fn is_own(&self, entry: &Entry) -> bool {
-        entry.user.as_bytes() == &**self.name()
-    }
+/// The session is of the same user.
+fn is_own(user: &SessionUser, entry: &Entry) -> bool {
+    entry.user.as_bytes() == &**user.name()
 }
 
 /// The value of the only parameter of the current EXECUTE, as a number.
@@ -502,63 +507,4 @@ async fn kill_self(
 fn number(text: &[u8]) -> u64 {
     let text = str::from_utf8(text).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
-}
-
-impl Core {
-    /// Ends a session of this core, or its running statement.
-    pub fn kill(self: &Rc<Self>, id: u32, how: How) {
-        let Some(handle) = self.handles.borrow().get(&id).cloned() else {
-            if !how.query {
-                self.door_clients.end(id);
-            }
-            return;
-        };
-        recorder::note(id, recorder::Step::Killed {});
-        if !how.query {
-            // As on the servers: the client finds its connection closed, whatever it waits for.
-            handle.killed.set(true);
-            handle.end();
-            self.waits.acks.interrupt(handle.id);
-        }
-        self.waits.waiting.interrupt(handle.waiting.get());
-        // What a killed session has sent ahead must not run either.
-        let all = !how.query && handle.in_pipeline.get();
-        let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
-        let soft = if soft { "SOFT " } else { "" };
-        let what = if all { "CONNECTION" } else { "QUERY" };
-        let elsewhere = handle.running_elsewhere.borrow().clone();
-        for (server, thread_id) in handle.running.get().into_iter().chain(elsewhere) {
-            handle.killing.set(handle.killing.get() + 1);
-            let (core, handle) = (self.clone(), handle.clone());
-            let text = format!("KILL {soft}{what} {thread_id}");
-            reactor::spawn(async move {
-                core.kill_at_server(&handle, server, &text).await;
-                handle.killing.set(handle.killing.get() - 1);
-            })
-            .detach();
-        }
-    }
-
-    /// Runs a KILL on a connection of its own, which waits for nobody.
-    pub(crate) async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, text: &str) {
-        let mut pass = handle.pass.borrow().clone();
-        let target = match self.shared.scratch.server() {
-            Some(scratch) if server == SCRATCH => {
-                pass = scratch_pass(self, &scratch, &pass);
-                Some(scratch.target())
-            }
-            _ => target(&self.snapshot(), server, false),
-        };
-        let Some(target) = target else { return };
-        let opened = self.pools.open_extra(&target, &pass).await;
-        let done = match opened {
-            Ok(mut connection) => {
-                connection.run(&[(Command::Query, text.as_bytes())]).await.map(|_| ())
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = done {
-            tracing::warn!(session = handle.id, %error, "KILL did not reach the server");
-        }
-    }
 }

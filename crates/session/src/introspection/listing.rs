@@ -19,7 +19,6 @@ use mysql_wire::result::ValueKind;
 use mysql_wire::statement::PARAMETERS_COUNTED;
 use sqltext::{Class, Facts, FarmShow, Listing, ShowWhat};
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
@@ -30,17 +29,18 @@ use crate::execution::exec::{Job, Shape, text_shape};
 use crate::introspection::farm_tables::{
     self, Cells, Filled, alone, query as farm_query, shown as farm_shown,
 };
-use crate::introspection::operator::Answer;
 use crate::introspection::processlist::{self, Row, encoded, row};
 use crate::introspection::rows_text::{Column, rows_alone};
-use crate::introspection::{local, rights};
+use crate::introspection::{local, rights, shown};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::per_core::operator::Answer;
 use crate::prepared::statements::PreparedStatements;
 use crate::query::by_rules;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::{shown, user_variables};
+use crate::variables::user_variables;
 
 /// More sessions than fit into so much text are not listed within a statement.
 const TEXT_BYTES_MAX: usize = 8 << 20;
@@ -58,113 +58,112 @@ enum Listed {
     Told,
 }
 
-impl Session {
-    /// Puts the clients of the farm into the current text of a COM_QUERY where it lists connections, and the
-    /// farm's rows where it names tables about the farm. False: the client has its answer.
-    #[cold]
-    pub(crate) async fn list_in_query(&mut self, shape: &mut Shape) -> Result<bool, End> {
-        if self.client.request.is_split() {
-            return Ok(true);
+/// Puts the clients of the farm into the current text of a COM_QUERY where it lists connections, and the
+/// farm's rows where it names tables about the farm. False: the client has its answer.
+#[cold]
+pub(crate) async fn list_in_query(session: &mut Session, shape: &mut Shape) -> Result<bool, End> {
+    if session.client.request.is_split() {
+        return Ok(true);
+    }
+    let text = packet::joined(session.client.request.frame()).split_off(1);
+    match with_clients(session, &text, shape, false).await? {
+        Listed::AsItWas => Ok(true),
+        Listed::Told => Ok(false),
+        Listed::Text(listed) => {
+            user_variables::leave_text(&session.core, &session.variables, shape, &text);
+            session.client.request.replace_text(&listed);
+            Ok(true)
         }
-        let text = packet::joined(self.client.request.frame()).split_off(1);
-        match self.with_clients(&text, shape, false).await? {
-            Listed::AsItWas => Ok(true),
-            Listed::Told => Ok(false),
-            Listed::Text(listed) => {
-                user_variables::leave_text(&self.core, &self.variables, shape, &text);
-                self.client.request.replace_text(&listed);
-                Ok(true)
-            }
-            Listed::Query(listed) => {
-                self.client.request.replace_text(&listed);
-                *shape = text_shape::query_shape(&self.core, &self.client.request, &self.variables);
-                Ok(true)
-            }
+        Listed::Query(listed) => {
+            session.client.request.replace_text(&listed);
+            *shape =
+                text_shape::query_shape(&session.core, &session.client.request, &session.variables);
+            Ok(true)
         }
     }
+}
 
-    /// Runs the current EXECUTE with the clients of the farm, or its rows, in its statement. `None`: it asks for
-    /// neither.
-    #[cold]
-    pub(crate) async fn list_in_execute(
-        &mut self,
-        id: u32,
-        mut shape: Shape,
-    ) -> Option<Result<(), End>> {
-        let text = executed(&self.variables, &self.prepared, id).to_vec();
-        let listed = match self.with_clients(&text, &shape, true).await {
-            Ok(Listed::Text(listed) | Listed::Query(listed)) => self.core.text(&listed),
-            Ok(Listed::AsItWas) => return None,
-            Ok(Listed::Told) => return Some(Ok(())),
-            Err(end) => return Some(Err(end)),
-        };
-        user_variables::leave_text(&self.core, &self.variables, &mut shape, &text);
-        // A cursor would be fetched from under the other text.
-        let flags = self.client.request.payload().get(FLAGS_AT).copied().unwrap_or(0);
-        self.client.request.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
-        let own = self.prepared.exchange_text(id, listed);
-        let done = Box::pin(by_rules::run_command(self, shape, Job::Execute(id))).await;
-        if let Some(own) = own {
-            self.prepared.exchange_text(id, own);
-        }
-        Some(done)
+/// Runs the current EXECUTE with the clients of the farm, or its rows, in its statement. `None`: it asks for
+/// neither.
+#[cold]
+pub(crate) async fn list_in_execute(
+    session: &mut Session,
+    id: u32,
+    mut shape: Shape,
+) -> Option<Result<(), End>> {
+    let text = executed(&session.variables, &session.prepared, id).to_vec();
+    let listed = match with_clients(session, &text, &shape, true).await {
+        Ok(Listed::Text(listed) | Listed::Query(listed)) => session.core.text(&listed),
+        Ok(Listed::AsItWas) => return None,
+        Ok(Listed::Told) => return Some(Ok(())),
+        Err(end) => return Some(Err(end)),
+    };
+    user_variables::leave_text(&session.core, &session.variables, &mut shape, &text);
+    // A cursor would be fetched from under the other text.
+    let flags = session.client.request.payload().get(FLAGS_AT).copied().unwrap_or(0);
+    session.client.request.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
+    let own = session.prepared.exchange_text(id, listed);
+    let done = Box::pin(by_rules::run_command(session, shape, Job::Execute(id))).await;
+    if let Some(own) = own {
+        session.prepared.exchange_text(id, own);
     }
+    Some(done)
+}
 
-    /// `executes`: the text is that of a prepared statement.
-    async fn with_clients(
-        &mut self,
-        text: &[u8],
-        shape: &Shape,
-        executes: bool,
-    ) -> Result<Listed, End> {
-        let farm = match Box::pin(with_farm(self, text, executes)).await? {
-            Listed::AsItWas => None,
-            Listed::Text(text) => Some(text),
-            done => return Ok(done),
-        };
-        let text = farm.as_deref().unwrap_or(text);
-        let database = self.variables.state.database().map(<[u8]>::to_vec);
-        let database = database.as_deref();
-        let listings = sqltext::listings(text, &self.variables.mode, database);
-        if listings.iter().any(|listing| listing.is_status())
-            && !self.hold_for_status(shape).await?
+/// `executes`: the text is that of a prepared statement.
+async fn with_clients(
+    session: &mut Session,
+    text: &[u8],
+    shape: &Shape,
+    executes: bool,
+) -> Result<Listed, End> {
+    let farm = match Box::pin(with_farm(session, text, executes)).await? {
+        Listed::AsItWas => None,
+        Listed::Text(text) => Some(text),
+        done => return Ok(done),
+    };
+    let text = farm.as_deref().unwrap_or(text);
+    let database = session.variables.state.database().map(<[u8]>::to_vec);
+    let database = database.as_deref();
+    let listings = sqltext::listings(text, &session.variables.mode, database);
+    if listings.iter().any(|listing| listing.is_status())
+        && !shown::hold_for_status(session, shape).await?
+    {
+        return Ok(Listed::Told);
+    }
+    let mut queries = Vec::new();
+    for listing in listings {
+        match query_for(
+            (&session.core, &session.handle),
+            &session.user,
+            &session.client,
+            &session.variables,
+            &mut session.connections,
+            listing,
+            text,
+        )
+        .await
         {
-            return Ok(Listed::Told);
-        }
-        let mut queries = Vec::new();
-        for listing in listings {
-            match query_for(
-                (&self.core, &self.handle),
-                &self.user,
-                &self.client,
-                &self.variables,
-                &mut self.connections,
-                listing,
-                text,
-            )
-            .await
-            {
-                Ok(Some(query)) => queries.push((listing, query)),
-                Ok(None) => return Ok(farm.map_or(Listed::AsItWas, Listed::Text)),
-                Err(error) => {
-                    self.client.pool_error(&error, &nowhere()).await?;
-                    return Ok(Listed::Told);
-                }
+            Ok(Some(query)) => queries.push((listing, query)),
+            Ok(None) => return Ok(farm.map_or(Listed::AsItWas, Listed::Text)),
+            Err(error) => {
+                session.client.pool_error(&error, &nowhere()).await?;
+                return Ok(Listed::Told);
             }
         }
-        let query = |wanted: Listing| {
-            let found = queries.iter().find(|(listing, _)| *listing == wanted);
-            found.map_or_else(String::new, |(_, query)| query.clone())
-        };
-        let id = self.handle.id;
-        match sqltext::with_listings(text, &self.variables.mode, database, id, query) {
-            None => Ok(farm.map_or(Listed::AsItWas, Listed::Text)),
-            Some(text) if text.len() > TEXT_BYTES_MAX => {
-                self.client.error(&error::LISTING_TOO_LARGE, &[]).await?;
-                Ok(Listed::Told)
-            }
-            Some(text) => Ok(Listed::Text(text)),
+    }
+    let query = |wanted: Listing| {
+        let found = queries.iter().find(|(listing, _)| *listing == wanted);
+        found.map_or_else(String::new, |(_, query)| query.clone())
+    };
+    let id = session.handle.id;
+    match sqltext::with_listings(text, &session.variables.mode, database, id, query) {
+        None => Ok(farm.map_or(Listed::AsItWas, Listed::Text)),
+        Some(text) if text.len() > TEXT_BYTES_MAX => {
+            session.client.error(&error::LISTING_TOO_LARGE, &[]).await?;
+            Ok(Listed::Told)
         }
+        Some(text) => Ok(Listed::Text(text)),
     }
 }
 

@@ -10,7 +10,6 @@ use mysql_wire::status::Status;
 use routing::{Plan, Refusal};
 use sqltext::{Facts, MsHint, Verb};
 
-use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
@@ -24,146 +23,147 @@ use crate::execution::rules;
 use crate::execution::servers_tried;
 use crate::execution::statement_run::{PROFILES_MAX, StatementRun};
 use crate::execution::{choice, route};
-use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
 use crate::per_core::handle::{Asked, Handle};
+use crate::per_core::operator::{Answer, Reply};
 use crate::place::Asking;
 use crate::place::explain::words::{self, Form};
 use crate::place::explain::{self, Explained, show};
 use crate::session::send_answer;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// `HEDDLE …`.
-    pub(crate) async fn local(&mut self) -> Result<(), End> {
-        let text = &self.client.request.payload()[1..];
-        let words = sqltext::heddle_words(text, &self.variables.mode);
-        let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
-        match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
-            Some("status") => {
-                show_status(
-                    &self.core,
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    &words[1..],
-                )
-                .await
-            }
-            Some("explain" | "analyze") => self.explain().await,
-            Some("snapshot") => {
-                positions::show_snapshot(
-                    &self.core,
-                    &mut self.client,
-                    &self.variables,
-                    &mut self.connections,
-                    &self.transaction,
-                )
-                .await
-            }
-            Some("profile") => {
-                show_profile(
-                    (&self.core, &self.handle),
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    &words[1..],
-                )
-                .await
-            }
-            Some("select") => {
-                select_shard(
-                    &self.core,
-                    &mut self.client,
-                    &mut self.run,
-                    session::status_now(&self.variables, &self.transaction),
-                    &words[1..],
-                )
-                .await
-            }
-            _ => {
-                operate(
-                    &self.core,
-                    &mut self.client,
-                    &self.user,
-                    &mut self.variables,
-                    &mut self.connections,
-                    &self.transaction,
-                    words,
-                )
-                .await
-            }
+/// `HEDDLE …`.
+pub(crate) async fn local(session: &mut Session) -> Result<(), End> {
+    let text = &session.client.request.payload()[1..];
+    let words = sqltext::heddle_words(text, &session.variables.mode);
+    let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+    match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("status") => {
+            show_status(
+                &session.core,
+                &mut session.client,
+                &session.variables,
+                &session.transaction,
+                &words[1..],
+            )
+            .await
+        }
+        Some("explain" | "analyze") => explain(session).await,
+        Some("snapshot") => {
+            positions::show_snapshot(
+                &session.core,
+                &mut session.client,
+                &session.variables,
+                &mut session.connections,
+                &session.transaction,
+            )
+            .await
+        }
+        Some("profile") => {
+            show_profile(
+                (&session.core, &session.handle),
+                &mut session.client,
+                &session.variables,
+                &session.transaction,
+                &mut session.run,
+                &words[1..],
+            )
+            .await
+        }
+        Some("select") => {
+            select_shard(
+                &session.core,
+                &mut session.client,
+                &mut session.run,
+                session::status_now(&session.variables, &session.transaction),
+                &words[1..],
+            )
+            .await
+        }
+        _ => {
+            operate(
+                &session.core,
+                &mut session.client,
+                &session.user,
+                &mut session.variables,
+                &mut session.connections,
+                &session.transaction,
+                words,
+            )
+            .await
         }
     }
+}
 
-    /// `HEDDLE EXPLAIN statement`: where the statement would go, and why; `HEDDLE ANALYZE statement` runs it
-    /// besides.
-    async fn explain(&mut self) -> Result<(), End> {
-        let payload = self.client.request.payload()[1..].to_vec();
-        let asking = words::asking(&payload, &self.variables.mode).unwrap_or_else(|| Asking {
-            runs: false,
-            form: Form::Unsaid,
-            own: true,
-            statement: after_word(after_word(&payload)).to_vec(),
-        });
-        let text = &*asking.statement;
-        let mut shape = self.core.shape(text, &self.variables.mode);
-        let digest = self.core.digests.of(shape.hash, text, &self.variables.mode);
-        let ruled = rules::foresee(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.run,
-            text,
-            &mut shape,
-        );
-        let here = self.connections.group(&self.core.snapshot()).cloned();
-        match explain::explain_place(&self.context(), &self.handle, &self.run, text, &shape) {
-            Some(Explained::Told(told)) => {
-                self.run.ruled = None;
-                return Box::pin(show::tell(self, told, &asking)).await;
-            }
-            Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
-            None => {}
+/// `HEDDLE EXPLAIN statement`: where the statement would go, and why; `HEDDLE ANALYZE statement` runs it
+/// besides.
+async fn explain(session: &mut Session) -> Result<(), End> {
+    let payload = session.client.request.payload()[1..].to_vec();
+    let asking = words::asking(&payload, &session.variables.mode).unwrap_or_else(|| Asking {
+        runs: false,
+        form: Form::Unsaid,
+        own: true,
+        statement: after_word(after_word(&payload)).to_vec(),
+    });
+    let text = &*asking.statement;
+    let mut shape = session.core.shape(text, &session.variables.mode);
+    let digest = session.core.digests.of(shape.hash, text, &session.variables.mode);
+    let ruled = rules::foresee(
+        &session.core,
+        &session.user,
+        &session.variables,
+        &mut session.run,
+        text,
+        &mut shape,
+    );
+    let here = session.connections.group(&session.core.snapshot()).cloned();
+    match explain::explain_place(&session.context(), &session.handle, &session.run, text, &shape) {
+        Some(Explained::Told(told)) => {
+            session.run.ruled = None;
+            return Box::pin(show::tell(session, told, &asking)).await;
         }
-        let routes = match shape.hint {
-            Some(MsHint::All) => {
-                shape.heed_hint();
-                match servers_tried::bars_all_servers(&self.core, &shape) {
-                    None => servers_tried::all_servers(&self.core, &self.connections, &self.run),
-                    Some(why) => Err(Refusal {
-                        error: error::ALL_SERVERS_REFUSED,
-                        detail: why.to_owned(),
-                    }),
-                }
-            }
-            _ => route::foresee_route(self, &shape, text).map(|route| vec![route]),
-        };
-        if let Some(here) = here {
-            self.connections.switch_to(&here, &self.core);
-        }
-        self.run.ruled = None;
-        let routes = match routes {
-            Ok(routes) => routes,
-            Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
-        };
-        let need = keeping::need(&self.core, &self.connections, &self.promises, &shape, 0);
-        // Levels have no say in what all servers are asked.
-        let level = (shape.hint != Some(MsHint::All)).then(|| need.level.name());
-        let same = [
-            ("class", Some(format!("{:?}", shape.class).to_lowercase())),
-            ("level", level.map(str::to_owned)),
-            ("rule", ruled.as_ref().map(|(names, _)| names.clone())),
-            ("rule_actions", ruled.map(|(_, actions)| actions)),
-            ("digest", Some(digest.to_string())),
-        ];
-        let answer = explained(&self.core.snapshot(), &routes, &same);
-        Box::pin(show::tell_whole(self, answer, shape.class, &asking)).await
+        Some(Explained::Group(group)) => session.connections.switch_to(&group, &session.core),
+        None => {}
     }
+    let routes = match shape.hint {
+        Some(MsHint::All) => {
+            shape.heed_hint();
+            match servers_tried::bars_all_servers(&session.core, &shape) {
+                None => {
+                    servers_tried::all_servers(&session.core, &session.connections, &session.run)
+                }
+                Some(why) => Err(Refusal {
+                    error: error::ALL_SERVERS_REFUSED,
+                    detail: why.to_owned(),
+                }),
+            }
+        }
+        _ => route::foresee_route(session, &shape, text).map(|route| vec![route]),
+    };
+    if let Some(here) = here {
+        session.connections.switch_to(&here, &session.core);
+    }
+    session.run.ruled = None;
+    let routes = match routes {
+        Ok(routes) => routes,
+        Err(refusal) => return session.client.error(&refusal.error, &[&refusal.detail]).await,
+    };
+    let need = keeping::need(&session.core, &session.connections, &session.promises, &shape, 0);
+    // Levels have no say in what all servers are asked.
+    let level = (shape.hint != Some(MsHint::All)).then(|| need.level.name());
+    let same = [
+        ("class", Some(format!("{:?}", shape.class).to_lowercase())),
+        ("level", level.map(str::to_owned)),
+        ("rule", ruled.as_ref().map(|(names, _)| names.clone())),
+        ("rule_actions", ruled.map(|(_, actions)| actions)),
+        ("digest", Some(digest.to_string())),
+    ];
+    let answer = explained(&session.core.snapshot(), &routes, &same);
+    Box::pin(show::tell_whole(session, answer, shape.class, &asking)).await
 }
 
 /// A row for each server that the statement would go to, where `same` has the cells that do not depend on it.

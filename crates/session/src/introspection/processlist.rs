@@ -12,19 +12,19 @@ use mysql_wire::result::{
 };
 use sqltext::{Facts, Verb};
 
-use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::{nowhere, target};
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::peers::ask::sessions_elsewhere;
 use crate::introspection::rights::{self, Right};
-use crate::introspection::view::{Door, SessionView};
 use crate::introspection::views;
 use crate::per_core::Core;
+use crate::per_core::peers::ask::sessions_elsewhere;
+use crate::per_core::view::{Door, SessionView};
 use crate::prepared::statements::PreparedStatements;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;

@@ -5,7 +5,6 @@ use backend::{ConnectionError, PoolError, Table};
 use farm::GlobalRights;
 use farm::error;
 
-use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
@@ -17,6 +16,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::{route, servers_tried};
 use crate::per_core::Core;
 use crate::session::Session;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
 

@@ -6,10 +6,10 @@
 use mysql_wire::command::Command;
 
 use crate::connections::parked::Parked;
-use crate::introspection::view::{Door, Lister, SessionView};
 use crate::per_core::Core;
 use crate::per_core::handle::{Asked, Handle};
 use crate::per_core::message::Message;
+use crate::per_core::view::{Door, Lister, SessionView};
 
 /// The sessions of this core, and the clients of other doors.
 pub fn views(core: &Core) -> Vec<SessionView> {
@@ -24,18 +24,18 @@ fn view(core: &Core, handle: &Handle) -> SessionView {
     // A statement that waits for its client's file runs all the same.
     let waits = match handle.internal_runs.get() {
         Some(runs) => !runs,
-        None => handle.waits_for_client.get(),
+        None => handle.idle.waits_for_client.get(),
     };
-    let busy = !waits || handle.running.get().is_some();
+    let busy = !waits || handle.at_servers.running.get().is_some();
     let command = Command::try_from(handle.command.get()).unwrap_or(Command::Query);
     let now_s = core.now_s.get();
-    let held = handle.holds.get();
+    let held = handle.kept.holds.get();
     let mut reasons = held.map_or_else(Vec::new, |hold| hold.pins.reasons());
     if held.is_some_and(|hold| hold.transaction) {
         reasons.push("transaction");
     }
-    let mut held_s = now_s.saturating_sub(handle.held_since_s.get());
-    if let Parked::Kept(kept) = &*handle.parked.borrow() {
+    let mut held_s = now_s.saturating_sub(handle.kept.held_since_s.get());
+    if let Parked::Kept(kept) = &*handle.kept.parked.borrow() {
         reasons.push("diagnostics");
         held_s = now_s.saturating_sub(kept.since_s);
     }
@@ -53,11 +53,11 @@ fn view(core: &Core, handle: &Handle) -> SessionView {
         },
         database: handle.state.borrow().database().map(<[u8]>::to_vec),
         command: busy.then(|| command.name()),
-        time_s: now_s.saturating_sub(handle.active_s.get()),
+        time_s: now_s.saturating_sub(handle.idle.active_s.get()),
         digest: asked.digest,
         tag: asked.origin.tag,
         trace: asked.origin.trace,
-        running: handle.running.get(),
+        running: handle.at_servers.running.get(),
         held: held.map(|hold| (hold.server, hold.thread_id)),
         held_s: if reasons.is_empty() { 0 } else { held_s },
         reasons,

@@ -29,7 +29,25 @@ pub(crate) struct Handle {
     pub asked: RefCell<Asked>,
     /// Ends the client's connection; `None` of an internal session.
     pub closer: Option<Closer>,
-    /// Where the session's statement runs right now: the server and its own connection id.
+    pub killed: Cell<bool>,
+    /// The number of its wait for a primary; 0 while it does not wait for one.
+    pub waiting: Cell<u64>,
+    pub progress: Rc<Progress>,
+    /// Of an internal session: it has been given a command. `None` of a client's session.
+    pub internal_runs: Cell<Option<bool>>,
+    /// The session passes on a stream that has no end.
+    pub streams: Cell<bool>,
+    /// The epoch of the tables by which the session's statement or transaction began; 0 between them.
+    pub entered: Cell<u64>,
+    pub at_servers: AtServers,
+    pub idle: Idle,
+    pub kept: Kept,
+}
+
+/// Where the session's statement runs right now.
+#[derive(Default)]
+pub(crate) struct AtServers {
+    /// The server, and its own id of the connection.
     pub running: Cell<Option<(ServerId, u32)>>,
     /// The other servers and connections that it runs on, when it runs on several.
     pub running_elsewhere: RefCell<Vec<(ServerId, u32)>>,
@@ -37,13 +55,15 @@ pub(crate) struct Handle {
     pub ends_with_client: Cell<bool>,
     /// More of the session's statements wait at that server behind the running one.
     pub in_pipeline: Cell<bool>,
-    pub killed: Cell<bool>,
-    /// The number of its wait for a primary; 0 while it does not wait for one.
-    pub waiting: Cell<u64>,
-    pub progress: Rc<Progress>,
     pub started: Running,
     /// KILLs that have been sent to a server for this session and not been answered.
     pub killing: Cell<u32>,
+}
+
+/// How long the session waits for its client, and how long it may.
+#[derive(Default)]
+pub(crate) struct Idle {
+    /// When it last heard of its client, by the core's clock.
     pub active_s: Cell<u64>,
     /// The session's own `wait_timeout` in seconds; 0 while it has set none.
     pub wait_timeout_s: Cell<u64>,
@@ -53,13 +73,12 @@ pub(crate) struct Handle {
     pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
     pub waits_for_client: Cell<bool>,
-    /// Of an internal session: it has been given a command. `None` of a client's session.
-    pub internal_runs: Cell<Option<bool>>,
-    /// The session passes on a stream that has no end.
-    pub streams: Cell<bool>,
-    /// The epoch of the tables by which the session's statement or transaction began; 0 between them.
-    pub entered: Cell<u64>,
-    /// The connection that the session keeps: a transaction is open, or something is pinned.
+}
+
+/// The connections that the session keeps between its statements.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// One for a transaction that is open, or for something that is pinned.
     pub holds: Cell<Option<Hold>>,
     pub held_since_s: Cell<u64>,
     /// The connection of the last statement, while something that it left there may be wanted.

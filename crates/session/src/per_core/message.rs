@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use auth::entrance::Places;
 
-use crate::introspection::view::Lister;
 use crate::per_core::Core;
+use crate::per_core::view::Lister;
 
 /// What other threads tell a core.
 #[derive(Debug)]

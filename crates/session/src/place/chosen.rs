@@ -105,85 +105,71 @@ pub(super) fn place_chosen(
     Some(Where::Group(chosen))
 }
 
-impl StatementRun {
-    /// The client has a say in where this statement goes.
-    pub(super) fn has_chosen(&self, shape: &Shape) -> bool {
-        shape.shard_hint || self.chosen.is_some()
-    }
-
-    /// The choice for the next statements; an empty one is none.
-    pub(crate) fn choose(&mut self, chosen: Chosen) {
-        self.chosen = (!chosen.is_empty()).then(|| Box::new(chosen));
+fn split_name<'n>(variables: &SessionVariables, name: &'n str) -> (String, &'n str) {
+    match name.split_once('.') {
+        Some((database, table)) => (database.to_owned(), table),
+        None => {
+            let database = variables.state.database().unwrap_or_default();
+            (String::from_utf8_lossy(database).into_owned(), name)
+        }
     }
 }
 
-impl SessionVariables {
-    fn split_name<'n>(&self, name: &'n str) -> (String, &'n str) {
-        match name.split_once('.') {
-            Some((database, table)) => (database.to_owned(), table),
-            None => {
-                let database = self.state.database().unwrap_or_default();
-                (String::from_utf8_lossy(database).into_owned(), name)
-            }
-        }
-    }
+fn global_group(
+    variables: &SessionVariables,
+    name: &str,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Result<Arc<Group>, Wrong> {
+    let (database, table) = split_name(variables, name);
+    // Also of a table that is named before it is made: it is made there.
+    let Some(map) = sharding.named(&database, table).map(Placement::map) else {
+        let detail = format!("table {name} is on no shard map");
+        return Err((error::NOT_OVER_GROUPS, detail));
+    };
+    let name = sharding.map(map).map(|it| it.map.global_group.clone());
+    found(name.as_deref().unwrap_or_default(), snapshot)
+}
 
-    fn global_group(
-        &self,
-        name: &str,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Result<Arc<Group>, Wrong> {
-        let (database, table) = self.split_name(name);
-        // Also of a table that is named before it is made: it is made there.
-        let Some(map) = sharding.named(&database, table).map(Placement::map) else {
-            let detail = format!("table {name} is on no shard map");
-            return Err((error::NOT_OVER_GROUPS, detail));
+fn group_of_key(
+    variables: &SessionVariables,
+    name: &str,
+    key: &str,
+    text: &[u8],
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Result<Arc<Group>, Wrong> {
+    let table = match name {
+        "" => sqltext::tables(text, &variables.mode).iter().find_map(|it| {
+            let (session, _) = split_name(variables, "");
+            let database = it.database.as_deref().map(String::from_utf8_lossy);
+            let database = database.as_deref().unwrap_or(&session);
+            sharded(sharding, database, &String::from_utf8_lossy(&it.name))
+        }),
+        _ => {
+            let (database, table) = split_name(variables, name);
+            sharded(sharding, &database, table)
+        }
+    };
+    let Some(table) = table else {
+        let detail = match name {
+            "" => "a shard key was chosen, but no sharded table: name it in heddle_shard_table"
+                .to_owned(),
+            _ => format!("table {name} is not sharded"),
         };
-        let name = sharding.map(map).map(|it| it.map.global_group.clone());
-        found(name.as_deref().unwrap_or_default(), snapshot)
+        return Err((error::NOT_OVER_GROUPS, detail));
+    };
+    let bad = || (error::SHARD_KEY_BAD, table.column.to_string());
+    // Keys are compared in UTF-8: of a text in another character set they would be others.
+    if !key.is_ascii() && (!variables.is_utf8() || key.contains(char::REPLACEMENT_CHARACTER)) {
+        return Err(bad());
     }
-
-    fn group_of_key(
-        &self,
-        name: &str,
-        key: &str,
-        text: &[u8],
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Result<Arc<Group>, Wrong> {
-        let table = match name {
-            "" => sqltext::tables(text, &self.mode).iter().find_map(|it| {
-                let (session, _) = self.split_name("");
-                let database = it.database.as_deref().map(String::from_utf8_lossy);
-                let database = database.as_deref().unwrap_or(&session);
-                sharded(sharding, database, &String::from_utf8_lossy(&it.name))
-            }),
-            _ => {
-                let (database, table) = self.split_name(name);
-                sharded(sharding, &database, table)
-            }
-        };
-        let Some(table) = table else {
-            let detail = match name {
-                "" => "a shard key was chosen, but no sharded table: name it in heddle_shard_table"
-                    .to_owned(),
-                _ => format!("table {name} is not sharded"),
-            };
-            return Err((error::NOT_OVER_GROUPS, detail));
-        };
-        let bad = || (error::SHARD_KEY_BAD, table.column.to_string());
-        // Keys are compared in UTF-8: of a text in another character set they would be others.
-        if !key.is_ascii() && (!self.is_utf8() || key.contains(char::REPLACEMENT_CHARACTER)) {
-            return Err(bad());
-        }
-        let key_found = stored(Literal::Text(key.as_bytes()), table.key).ok_or_else(bad)?;
-        let map = &sharding.map(table.map).ok_or_else(bad)?.map;
-        match locate(map, &key_found) {
-            Ok(at) => found(&map.shard(at).group, snapshot),
-            Err(Nowhere::OutOfRange) => Err((error::SHARD_KEY_OUT_OF_RANGE, key.to_owned())),
-            Err(Nowhere::Disabled { shard }) => Err((error::SHARD_DISABLED, shard.to_string())),
-        }
+    let key_found = stored(Literal::Text(key.as_bytes()), table.key).ok_or_else(bad)?;
+    let map = &sharding.map(table.map).ok_or_else(bad)?.map;
+    match locate(map, &key_found) {
+        Ok(at) => found(&map.shard(at).group, snapshot),
+        Err(Nowhere::OutOfRange) => Err((error::SHARD_KEY_OUT_OF_RANGE, key.to_owned())),
+        Err(Nowhere::Disabled { shard }) => Err((error::SHARD_DISABLED, shard.to_string())),
     }
 }
 
@@ -232,10 +218,10 @@ pub(super) fn chosen_group(
         return Some(Err((error::NOT_OVER_GROUPS, detail.to_owned())));
     }
     if !chosen.global_table.is_empty() {
-        return Some(variables.global_group(&chosen.global_table, snapshot, sharding));
+        return Some(global_group(variables, &chosen.global_table, snapshot, sharding));
     }
     let key = chosen.shard_key.as_ref()?;
-    Some(variables.group_of_key(&chosen.shard_table, key, text, snapshot, sharding))
+    Some(group_of_key(variables, &chosen.shard_table, key, text, snapshot, sharding))
 }
 
 /// Where a statement goes that is not planned, by choice.

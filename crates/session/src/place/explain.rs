@@ -22,7 +22,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
-use crate::place::{self, chosen, load, names, planned};
+use crate::place::{self, chosen, load, names, of_session, planned};
 use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
@@ -72,7 +72,7 @@ pub(crate) fn explain_place(
             sharding,
         );
     }
-    let plan = variables.make_plan(text, shape, &snapshot, sharding)?;
+    let plan = place::make_plan(variables, text, shape, &snapshot, sharding)?;
     let spot = spot_of(variables, &plan, text, sharding);
     let chosen = || chosen::chosen_group(variables, run, shape, text, &snapshot, sharding);
     if run.has_chosen(shape)
@@ -116,7 +116,7 @@ pub(super) fn place_explained(
     if !is_planned(&inner) {
         return None;
     }
-    let plan = variables.make_plan(&asking.statement, &inner, snapshot, sharding)?;
+    let plan = place::make_plan(variables, &asking.statement, &inner, snapshot, sharding)?;
     let spot = spot_of(variables, &plan, &asking.statement, sharding);
     let chosen =
         || chosen::chosen_group(variables, run, &inner, &asking.statement, snapshot, sharding);
@@ -235,7 +235,7 @@ fn explain_by_keys(
 ) -> Explained {
     let text = without_values(text.to_vec(), &variables.mode);
     match planned::planned(core, handle, variables, &text, |text, asked| {
-        planner::by_keys(text, asked, variables.shares())
+        planner::by_keys(text, asked, of_session::shares(variables))
     }) {
         Ok(plan) => {
             let then =

@@ -14,6 +14,7 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::Shape;
 use crate::per_core::Core;
+use crate::place;
 use crate::place::names;
 use crate::prepared::statements::PreparedStatements;
 use crate::prepared::texts::Kept;
@@ -145,7 +146,7 @@ fn place_of_source(
     let Some(sharding) = &snapshot.sharding else {
         return Where::Stay;
     };
-    match variables.by_names(text, &snapshot, sharding) {
+    match place::by_names(variables, text, &snapshot, sharding) {
         Names::None => names::in_database(variables, connections, &snapshot, sharding),
         Names::Whole(name) => group(&name, &snapshot),
         Names::Part(_) => Where::Rows(Vec::new()),

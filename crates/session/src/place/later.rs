@@ -6,15 +6,15 @@ use planner::place::{Goes, Literals, Spot, Statement, own_call};
 use sqltext::{Span, edited};
 
 use super::{Where, Writing};
-use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::place::names;
-use crate::place::writes::ids::take;
+use crate::place::writes::ids;
+use crate::place::{self, names, of_session};
 use crate::prepared::bound;
 use crate::session::Session;
 use crate::session::context::StatementContext;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
 /// Rounds of one statement: ids, then expressions, and once more.
@@ -43,9 +43,7 @@ async fn completed(
             .sharding
             .as_ref()
             .ok_or_else(|| refuse("the farm has no shard maps any more"))?;
-        let plan = session
-            .variables
-            .make_plan(&text, shape, &snapshot, sharding)
+        let plan = place::make_plan(&session.variables, &text, shape, &snapshot, sharding)
             .ok_or_else(|| refuse("the farm has no group"))?;
         let slots = sqltext::slots(&text, &mode);
         let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
@@ -59,12 +57,12 @@ async fn completed(
             text: &text,
             mode: &mode,
             values: &literals,
-            zero_is_value: session.variables.keeps_zeros(),
+            zero_is_value: of_session::keeps_zeros(&session.variables),
         };
         let spot = plan.spot(&statement, sharding);
         let new = match (&spot, &plan.goes) {
             (Spot::Ids(count), Goes::Insert(insert)) => {
-                let first = take::ids(&session.core, insert, u64::from(*count)).await?;
+                let first = ids::ids(&session.core, insert, u64::from(*count)).await?;
                 insert_id.get_or_insert(first);
                 insert
                     .with_ids(&statement, first)
@@ -84,10 +82,10 @@ async fn completed(
                 with_computed(&text, &spans, values)
             }
             _ => {
-                if let Some(id) = take::unheard_id(&session.core, &plan, &spot, &statement)
+                if let Some(id) = ids::unheard_id(&session.core, &plan, &spot, &statement)
                     && let Goes::Insert(insert) = &plan.goes
                 {
-                    take::raise_ids(&session.core, insert, id).await?;
+                    ids::raise_ids(&session.core, insert, id).await?;
                 }
                 let returns = plan.returns();
                 let context = session.context();
@@ -157,7 +155,7 @@ fn seat_of_calls(
     let snapshot = core.snapshot();
     let place = own_call(query, &variables.mode)
         .zip(snapshot.sharding.as_ref())
-        .map(|(call, sharding)| variables.at_call(&call, &snapshot, sharding));
+        .map(|(call, sharding)| place::at_call(variables, &call, &snapshot, sharding));
     match place {
         Some(Where::Group(group)) => group.number,
         _ => connections.current.group,

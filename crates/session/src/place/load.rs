@@ -6,6 +6,7 @@ use sqltext::Verb;
 
 use super::{Where, refuse};
 use crate::execution::exec::{Job, Shape};
+use crate::place::of_session;
 use crate::variables::session_variables::SessionVariables;
 
 /// Where a LOAD DATA goes; `None` for other statements, and for one into a table of one group.
@@ -28,7 +29,7 @@ pub(super) fn place_load(
         home: &snapshot.home()?.name,
         database: &database,
         mode: &variables.mode,
-        zero_is_value: variables.keeps_zeros(),
+        zero_is_value: of_session::keeps_zeros(variables),
         strict: sql_mode.is_empty() || sql_mode.contains("STRICT_"),
     };
     match (load(text, &asked), job) {

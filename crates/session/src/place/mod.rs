@@ -1,6 +1,6 @@
 //! Which groups a statement is for, in a farm with sharded tables.
 //!
-//! The shape of a text is read once per core ([`plans`]); from then on a statement costs a look-up
+//! The shape of a text is read once per core ([`crate::per_core::plans`]); from then on a statement costs a look-up
 //! by its digest and the comparison of one value. A farm without shard maps and assigned databases
 //! is not asked at all.
 
@@ -14,9 +14,10 @@ pub(crate) mod later;
 pub(crate) mod load;
 pub(crate) mod moving;
 pub(crate) mod names;
+pub(crate) mod of_session;
+pub(crate) mod of_several;
 pub(crate) mod own;
 pub(crate) mod planned;
-pub(crate) mod plans;
 pub(crate) mod recalled;
 pub(crate) mod run;
 pub(crate) mod several;
@@ -40,13 +41,13 @@ use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
+use crate::place::writes::ids;
 use crate::prepared::bound::{bound, written_out};
 use crate::scatter::{Definition, Part};
 use crate::session::context::StatementContext;
 use crate::variables::session_variables::SessionVariables;
 pub(crate) use explain::words::Asking;
 pub(crate) use in_text::InText;
-use writes::ids;
 
 /// Statements are read on the cores.
 const _: () = assert!(reactor::STACK_BYTES >= planner::STACK_BYTES);
@@ -152,7 +153,7 @@ fn place_among(
         );
     }
     if shape.facts.contains(Facts::MULTIPLE) {
-        return context.place_several(text, job, snapshot, sharding);
+        return of_several::place_several(context, text, job, snapshot, sharding);
     }
     match is_planned(shape) {
         true => place_planned(context, run, shape, text, job, snapshot, sharding),
@@ -289,7 +290,7 @@ fn spot(
     let statement = statement_of(variables, text, values);
     let spot = plan.spot(&statement, sharding);
     debug_assert_eq!(strayed(core, variables, &statement, &spot, sharding), None, "{spot:?}");
-    match ids::take::unheard_id(core, plan, &spot, &statement) {
+    match ids::unheard_id(core, plan, &spot, &statement) {
         Some(_) => Spot::Ids(0),
         None => spot,
     }
@@ -304,112 +305,114 @@ fn statement_of<'a>(
         text,
         mode: &variables.mode,
         values,
-        zero_is_value: variables.keeps_zeros(),
+        zero_is_value: of_session::keeps_zeros(variables),
     }
 }
 
-impl SessionVariables {
-    /// The client's texts are in UTF-8.
-    pub(crate) fn is_utf8(&self) -> bool {
-        let charset = self.state.variable("character_set_client");
-        charset.is_none_or(|name| name.starts_with(b"utf8"))
-    }
-
-    /// A zero in an AUTO_INCREMENT column is stored as it is.
-    fn keeps_zeros(&self) -> bool {
-        let mode = self.state.variable("sql_mode").unwrap_or_default();
-        let wanted = b"NO_AUTO_VALUE_ON_ZERO";
-        mode.windows(wanted.len()).any(|it| it == wanted)
-    }
-
-    /// Where a routine or a sequence is.
-    fn at_call(&self, call: &OwnCall, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        let database = call.database.as_deref().unwrap_or(&session);
-        of_database(database, snapshot, sharding)
-    }
-
-    /// It names tables of which no group has all rows.
-    fn names_shards(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> bool {
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        snapshot.home().is_some_and(|home| {
-            let home = &home.name;
-            Tables { sharding, home }.names_shards(text, &session, &self.mode)
-        })
-    }
-
-    fn by_names(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Names {
-        let Some(home) = snapshot.home() else {
-            return Names::None;
-        };
-        let tables = Tables {
-            sharding,
-            home: &home.name,
-        };
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        let mut found = Names::None;
-        for name in sqltext::tables(text, &self.mode) {
-            let database = name.database.as_deref().map(String::from_utf8_lossy);
-            let database = database.as_deref().unwrap_or(&session);
-            let global = |map: u32| {
-                let mapped = sharding.map(map);
-                mapped.map_or(home.name.clone(), |mapped| mapped.map.global_group.clone())
-            };
-            let (group, whole) = match tables.table(database, &String::from_utf8_lossy(&name.name))
-            {
-                Kind::Single { group } => (group.clone(), true),
-                Kind::Global { map } => (global(map), false),
-                Kind::Sharded(table) => (global(table.map), false),
-                Kind::Opaque => {
-                    let group = sharding.database(database).unwrap_or(&home.name);
-                    (group.clone(), false)
-                }
-            };
-            found = match found {
-                Names::None if whole => Names::Whole(group),
-                Names::None => Names::Part(group),
-                Names::Whole(first) if whole && first == group => Names::Whole(first),
-                Names::Whole(first) | Names::Part(first) => Names::Part(first),
-            };
-        }
-        found
-    }
-
-    fn make_plan(
-        &self,
-        text: &[u8],
-        shape: &Shape,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Plan> {
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        let asked = Asked {
-            sharding,
-            home: &snapshot.home()?.name,
-            database: &database,
-            mode: &self.mode,
-            writes: shape.class == Class::Write,
-            locks: shape.facts.contains(Facts::LOCKING_READ),
-        };
-        let plan = planner::place::plan(text, &asked);
-        if let Goes::Unread(unread) = &plan.goes {
-            tracing::debug!(reason = %unread.reason, "a statement on sharded tables is not read");
-        }
-        Some(plan)
-    }
+/// Where a routine or a sequence is.
+fn at_call(
+    variables: &SessionVariables,
+    call: &OwnCall,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    let session = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let database = call.database.as_deref().unwrap_or(&session);
+    of_database(database, snapshot, sharding)
 }
 
-impl GroupConnections {
-    /// A read of global tables, which stays where the session is if it can.
-    fn on_any(&self, map: u32, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let Some(mapped) = sharding.map(map) else {
-            return Where::Stay;
+/// It names tables of which no group has all rows.
+fn names_shards(
+    variables: &SessionVariables,
+    text: &[u8],
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> bool {
+    let session = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    snapshot.home().is_some_and(|home| {
+        let home = &home.name;
+        Tables { sharding, home }.names_shards(text, &session, &variables.mode)
+    })
+}
+
+fn by_names(
+    variables: &SessionVariables,
+    text: &[u8],
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Names {
+    let Some(home) = snapshot.home() else {
+        return Names::None;
+    };
+    let tables = Tables {
+        sharding,
+        home: &home.name,
+    };
+    let session = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let mut found = Names::None;
+    for name in sqltext::tables(text, &variables.mode) {
+        let database = name.database.as_deref().map(String::from_utf8_lossy);
+        let database = database.as_deref().unwrap_or(&session);
+        let global = |map: u32| {
+            let mapped = sharding.map(map);
+            mapped.map_or(home.name.clone(), |mapped| mapped.map.global_group.clone())
         };
-        let here = self.group(snapshot).map(|group| &group.name);
-        match here.is_some_and(|here| mapped.groups.contains(here)) {
-            true => Where::Stay,
-            false => group(&mapped.map.global_group, snapshot),
-        }
+        let (group, whole) = match tables.table(database, &String::from_utf8_lossy(&name.name)) {
+            Kind::Single { group } => (group.clone(), true),
+            Kind::Global { map } => (global(map), false),
+            Kind::Sharded(table) => (global(table.map), false),
+            Kind::Opaque => {
+                let group = sharding.database(database).unwrap_or(&home.name);
+                (group.clone(), false)
+            }
+        };
+        found = match found {
+            Names::None if whole => Names::Whole(group),
+            Names::None => Names::Part(group),
+            Names::Whole(first) if whole && first == group => Names::Whole(first),
+            Names::Whole(first) | Names::Part(first) => Names::Part(first),
+        };
+    }
+    found
+}
+
+fn make_plan(
+    variables: &SessionVariables,
+    text: &[u8],
+    shape: &Shape,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Plan> {
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let asked = Asked {
+        sharding,
+        home: &snapshot.home()?.name,
+        database: &database,
+        mode: &variables.mode,
+        writes: shape.class == Class::Write,
+        locks: shape.facts.contains(Facts::LOCKING_READ),
+    };
+    let plan = planner::place::plan(text, &asked);
+    if let Goes::Unread(unread) = &plan.goes {
+        tracing::debug!(reason = %unread.reason, "a statement on sharded tables is not read");
+    }
+    Some(plan)
+}
+
+/// A read of global tables, which stays where the session is if it can.
+fn on_any(
+    connections: &GroupConnections,
+    map: u32,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    let Some(mapped) = sharding.map(map) else {
+        return Where::Stay;
+    };
+    let here = connections.group(snapshot).map(|group| &group.name);
+    match here.is_some_and(|here| mapped.groups.contains(here)) {
+        true => Where::Stay,
+        false => group(&mapped.map.global_group, snapshot),
     }
 }
 
@@ -453,7 +456,7 @@ fn plan(
     if let Some(plan) = core.statements.plans.get(&key, sharding) {
         return Some(plan);
     }
-    let plan = variables.make_plan(text, shape, snapshot, sharding)?;
+    let plan = make_plan(variables, text, shape, snapshot, sharding)?;
     Some(core.statements.plans.put(key, plan))
 }
 

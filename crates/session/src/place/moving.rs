@@ -5,9 +5,9 @@ use farm::{Snapshot, error};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
+use crate::connections::group_connections::seat_number;
 use crate::connections::hold::{Cause, Hold, Wake};
 use crate::counters::count;
-use crate::dist_txn::held;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::{StatementRun, clock};
 use crate::per_core::Core;
@@ -70,7 +70,7 @@ pub(crate) async fn wait_for_move(
             return Err(session::last_word(&session.core, &mut session.client).await);
         }
         if wake == Wake::Interrupted {
-            session.handle.started.set(None);
+            session.handle.at_servers.started.set(None);
             session.client.error(&error::QUERY_KILLED, &[]).await?;
             return Ok(None);
         }
@@ -125,7 +125,7 @@ async fn give_up_move(
     handle: &Handle,
     client: &mut impl ReplySink,
 ) -> Result<(), End> {
-    handle.started.set(None);
+    handle.at_servers.started.set(None);
     count(&core.counters.statements_held_in_vain);
     let snapshot = core.snapshot();
     let moves = snapshot.sharding.as_ref().map_or(&[][..], |it| it.moves());
@@ -154,7 +154,7 @@ pub(crate) fn stays(
     let (core, place) = (context.core, place(context, run, shape, job));
     let here = match &place {
         Where::Stay => true,
-        Where::Group(group) => group.number == held::seat_number(core, context.connections),
+        Where::Group(group) => group.number == seat_number(core, context.connections),
         _ => false,
     };
     let snapshot = core.shared.published.load();

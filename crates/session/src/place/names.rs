@@ -34,7 +34,7 @@ pub(crate) fn answer_spot(
     match spot {
         Spot::Anywhere => in_database(variables, connections, snapshot, sharding),
         Spot::Group(name) => place::group(&name, snapshot),
-        Spot::AnyOf(map) => connections.on_any(map, snapshot, sharding),
+        Spot::AnyOf(map) => place::on_any(connections, map, snapshot, sharding),
         Spot::Refused(refusal) => Where::Refuse(refusal.error, refusal.detail),
         Spot::Each(groups) | Spot::Same(groups) => {
             let Some(text) = text() else {
@@ -100,7 +100,7 @@ pub(crate) fn without_tables(
     sharding: &Sharding,
 ) -> Where {
     match own_call(text, &variables.mode) {
-        Some(call) => variables.at_call(&call, snapshot, sharding),
+        Some(call) => place::at_call(variables, &call, snapshot, sharding),
         None => in_database(variables, connections, snapshot, sharding),
     }
 }
@@ -133,9 +133,11 @@ pub(crate) fn place_by_names(
     );
     if own && !temporary {
         return match shape.class {
-            Class::Set if variables.names_shards(text, snapshot, sharding) => place::refuse(
-                "SET reads rows that lie on several groups: SELECT … INTO @variable asks all of them",
-            ),
+            Class::Set if place::names_shards(variables, text, snapshot, sharding) => {
+                place::refuse(
+                    "SET reads rows that lie on several groups: SELECT … INTO @variable asks all of them",
+                )
+            }
             Class::Set => without_tables(variables, connections, text, snapshot, sharding),
             _ => in_database(variables, connections, snapshot, sharding),
         };
@@ -150,7 +152,7 @@ pub(crate) fn place_by_names(
         return Where::InText(Box::new(found));
     }
     let rows_matter = !matches!(shape.class, Class::Show);
-    match variables.by_names(text, snapshot, sharding) {
+    match place::by_names(variables, text, snapshot, sharding) {
         Names::None => without_tables(variables, connections, text, snapshot, sharding),
         Names::Whole(name) => place::group(&name, snapshot),
         Names::Part(name) if !rows_matter => place::group(&name, snapshot),
@@ -166,7 +168,7 @@ pub(crate) fn place_prepare(
     snapshot: &Snapshot,
     sharding: &Sharding,
 ) -> Where {
-    match variables.by_names(text, snapshot, sharding) {
+    match place::by_names(variables, text, snapshot, sharding) {
         Names::None => without_tables(variables, connections, text, snapshot, sharding),
         Names::Whole(name) | Names::Part(name) => place::group(&name, snapshot),
     }

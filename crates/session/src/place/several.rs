@@ -1,24 +1,14 @@
 //! Texts of several statements: one group runs a text that is for it alone; else they run one after the
 //! other, each where its tables are, and their answers are sent as those to one text.
 
-use farm::{Sharding, Snapshot};
-use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
-use planner::place::{Literals, Spot};
 use sqltext::{Facts, Verb};
 
-use super::{Where, group, is_planned};
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
-use crate::connections::group_connections::GroupConnections;
-use crate::execution::exec::{Job, Shape, text_shape};
-use crate::per_core::Core;
-use crate::place::{self, names};
-use crate::prepared::statements::PreparedStatements;
+use crate::execution::exec::{Shape, text_shape};
 use crate::session::Session;
-use crate::session::context::StatementContext;
-use crate::variables::session_variables::SessionVariables;
 
 /// Runs the statements of the client's text one after the other, up to the first that fails.
 pub(super) async fn run_several(session: &mut Session) -> Result<(), End> {
@@ -64,88 +54,6 @@ async fn run_one(session: &mut Session) -> Result<(), End> {
         let error = farm::error::NOT_OVER_GROUPS;
         return session.client.error(&error, &[why]).await;
     }
-    Box::pin(session.run_query(shape)).await
-}
-
-impl StatementContext<'_> {
-    /// Where a text of several statements goes.
-    pub(crate) fn place_several(
-        &self,
-        text: &[u8],
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        let flags = self.user.identity.pass.profile().flags;
-        let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
-        if !allowed || !matches!(job, Job::Frame(_)) {
-            // To a server this is one statement, which is wrong.
-            return Where::Stay;
-        }
-        let xa = self.core.shape(text, &self.variables.mode).facts.contains(Facts::XA);
-        if self.transaction.dist_txn.is_some() || xa {
-            return Where::Several;
-        }
-        let mut all = Where::Stay;
-        for span in sqltext::statements(text, &self.variables.mode) {
-            match (
-                place_one(
-                    self.core,
-                    self.variables,
-                    self.connections,
-                    self.prepared,
-                    span.of(text),
-                    snapshot,
-                    sharding,
-                ),
-                &all,
-            ) {
-                (Where::Stay, _) => {}
-                (first @ Where::Group(_), Where::Stay) => all = first,
-                (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
-                _ => return Where::Several,
-            }
-        }
-        all
-    }
-}
-
-/// Where one of several statements goes.
-fn place_one(
-    core: &Core,
-    variables: &SessionVariables,
-    connections: &GroupConnections,
-    prepared: &PreparedStatements,
-    text: &[u8],
-    snapshot: &Snapshot,
-    sharding: &Sharding,
-) -> Where {
-    let shape = core.shape(text, &variables.mode);
-    if !is_planned(&shape) {
-        return names::place_by_names(
-            variables,
-            connections,
-            prepared,
-            text,
-            &shape,
-            snapshot,
-            sharding,
-        );
-    }
-    let Some(plan) = variables.make_plan(text, &shape, snapshot, sharding) else {
-        return Where::Stay;
-    };
-    let slots = sqltext::slots(text, &variables.mode);
-    let spans: Vec<_> = slots.iter().map(|slot| slot.span).collect();
-    let literals = Literals {
-        text,
-        spans: &spans,
-        mode: &variables.mode,
-        utf8: variables.is_utf8(),
-    };
-    match plan.spot(&place::statement_of(variables, text, &literals), sharding) {
-        Spot::Group(name) => group(&name, snapshot),
-        Spot::Anywhere | Spot::AnyOf(_) => Where::Stay,
-        _ => Where::Several,
-    }
+    let run_text = session.run_text;
+    run_text(session, shape).await
 }

@@ -1,7 +1,6 @@
 //! Prepared statements: the client's own ids over whichever connection serves.
 
 pub(crate) mod bound;
-pub(crate) mod cursor;
 pub(crate) mod prepared_bytes;
 pub(crate) mod prepared_packets;
 pub(crate) mod ready;

@@ -4,8 +4,6 @@
 //! sends once and the server remembers per connection, are put back into an EXECUTE that relies on
 //! types which this connection does not have.
 
-pub(crate) mod commands;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -21,7 +19,7 @@ use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::request::Request;
 use crate::client::sink::ReplySink;
-use crate::execution::exec::Shape;
+use crate::execution::exec::{Job, Shape};
 use crate::prepared::prepared_bytes::{Portion, PreparedBytes};
 use crate::prepared::texts::Texts;
 use crate::variables::session_variables::SessionVariables;
@@ -58,7 +56,7 @@ pub(crate) struct Statement {
 
 impl Statement {
     /// One that has not been executed yet.
-    fn new(
+    pub fn new(
         key: Prepared,
         asked: Option<Rc<Text>>,
         state: Rc<SessionState>,
@@ -119,6 +117,13 @@ impl PreparedStatements {
             texts: None,
         }
     }
+
+    /// The client's command is an EXECUTE whose rows have numbers that text rows would cut.
+    pub fn wants_digits(&self, job: Job) -> bool {
+        let Job::Execute(id) = job else { return false };
+        let statement = self.statements.get(&id);
+        statement.is_some_and(|statement| statement.cuts_digits)
+    }
 }
 
 impl PreparedStatements {
@@ -152,7 +157,7 @@ impl PreparedStatements {
         }
     }
 
-    fn next_statement_id(&mut self) -> u32 {
+    pub fn next_statement_id(&mut self) -> u32 {
         loop {
             self.last_id = self.last_id.wrapping_add(1);
             let id = self.last_id;
@@ -194,7 +199,7 @@ impl PreparedStatements {
 }
 
 /// A key that no other statement of this session has.
-fn statement_key(
+pub(crate) fn statement_key(
     variables: &SessionVariables,
     prepared: &PreparedStatements,
     text: Rc<Text>,

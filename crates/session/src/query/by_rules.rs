@@ -17,8 +17,8 @@ use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::measure;
 use crate::execution::rules::{decision, rewrite_query};
-use crate::introspection::recorded;
 use crate::place::run;
+use crate::recorded;
 use crate::session::{self, Session};
 
 /// Runs the client's command to its answer, as the rules in force want it.

@@ -28,14 +28,13 @@ use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::parked::reclaim;
 use crate::consistency::reads;
-use crate::counters::count;
+use crate::counters::{count, statistics};
 use crate::execution::exec::{Job, Shape};
 use crate::execution::servers_tried::{self, Asked};
 use crate::execution::statement_run::StatementRun;
 use crate::execution::{attempt, without};
-use crate::introspection::operator::Fault;
-use crate::introspection::statistics;
 use crate::per_core::Core;
+use crate::per_core::operator::Fault;
 use crate::session::{self, Session, is_free};
 use crate::transaction::loss;
 use crate::transaction::state::Transaction;
@@ -189,7 +188,7 @@ fn send_to_all(session: &mut Session, leases: Vec<Lease>) -> Feeds {
     };
     let all: Vec<Feed> = leases.into_iter().map(start).collect();
     let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
-    session.handle.running_elsewhere.replace(elsewhere);
+    session.handle.at_servers.running_elsewhere.replace(elsewhere);
     Feeds {
         all,
         clocked: false,

@@ -21,8 +21,6 @@ use super::feeds::Feeds;
 use super::parts::{Done, Taken};
 use super::warnings::together;
 use super::{Part, Scatter, Wanted};
-use crate::authentication::accounts;
-use crate::authentication::login::SessionUser;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
@@ -32,10 +30,11 @@ use crate::connections::group_connections::GroupConnections;
 use crate::consistency::reads;
 use crate::dist_txn::end;
 use crate::execution::exec::{Job, Run, Shape};
-use crate::introspection::operator::{Answer, Reply};
-use crate::per_core::Core;
+use crate::per_core::operator::{Answer, Reply};
+use crate::per_core::{Core, accounts};
 use crate::scatter;
 use crate::scatter::parts;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
 use crate::transaction::unit_of_work;
 use crate::variables::session_variables::SessionVariables;
@@ -176,7 +175,7 @@ async fn define_on_others(
         }
         Round::Done(more, others) => {
             let others = (!same).then_some((more, others));
-            session.variables.tell_together(text, (counts, said), others, shape);
+            tell_together(&mut session.variables, text, (counts, said), others, shape);
             Ok(true)
         }
     }
@@ -261,7 +260,7 @@ async fn close_definition(
     };
     outcome.error = refusal.as_ref().map(|refusal| refusal.number);
     session.variables.diagnostics.note(&run.shape, &outcome, session.variables.mode.dialect);
-    session.variables.learn_warnings(warnings.clone());
+    learn_warnings(&mut session.variables, warnings.clone());
     let named = |at: usize| groups[at].clone();
     Ok(match refusal {
         Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
@@ -317,53 +316,51 @@ async fn follow_up(
     Ok(Ok(()))
 }
 
-impl SessionVariables {
-    /// All groups have done it. What they said together is the statement's; of copies the first one's word
-    /// is all.
-    fn tell_together(
-        &mut self,
-        text: &[u8],
-        (counts, said): (&mut Counts, Option<Warnings>),
-        others: Option<(Counts, Option<Warnings>)>,
-        shape: &Shape,
-    ) {
-        let mut told = said;
-        if let Some((more, others)) = others {
-            let all = together(&[
-                (text, rows_of(told.as_ref())),
-                (text, rows_of(others.as_ref())),
-            ]);
-            counts.take_in(&more, all.repeated);
-            let columns = told.or(others).map(|said| said.columns);
-            let rows = all.rows;
-            told = columns.map(|columns| Warnings { columns, rows });
-        }
-        let outcome = Outcome {
-            status: Some(self.status),
-            warnings: counts.warnings,
-            affected_rows: counts.affected_rows,
-            ..Outcome::default()
-        };
-        self.diagnostics.note(shape, &outcome, self.mode.dialect);
-        self.learn_warnings(told);
+/// All groups have done it. What they said together is the statement's; of copies the first one's word
+/// is all.
+fn tell_together(
+    variables: &mut SessionVariables,
+    text: &[u8],
+    (counts, said): (&mut Counts, Option<Warnings>),
+    others: Option<(Counts, Option<Warnings>)>,
+    shape: &Shape,
+) {
+    let mut told = said;
+    if let Some((more, others)) = others {
+        let all = together(&[
+            (text, rows_of(told.as_ref())),
+            (text, rows_of(others.as_ref())),
+        ]);
+        counts.take_in(&more, all.repeated);
+        let columns = told.or(others).map(|said| said.columns);
+        let rows = all.rows;
+        told = columns.map(|columns| Warnings { columns, rows });
     }
+    let outcome = Outcome {
+        status: Some(variables.status),
+        warnings: counts.warnings,
+        affected_rows: counts.affected_rows,
+        ..Outcome::default()
+    };
+    variables.diagnostics.note(shape, &outcome, variables.mode.dialect);
+    learn_warnings(variables, told);
+}
 
-    fn learn_warnings(&mut self, warnings: Option<Warnings>) {
-        if warnings.is_some() {
-            self.diagnostics.learn(&mut backend::Residue {
-                warnings,
-                ..backend::Residue::default()
-            });
-        }
+fn learn_warnings(variables: &mut SessionVariables, warnings: Option<Warnings>) {
+    if warnings.is_some() {
+        variables.diagnostics.learn(&mut backend::Residue {
+            warnings,
+            ..backend::Residue::default()
+        });
     }
+}
 
-    /// The database and the mode that a statement means.
-    fn circumstances(&self) -> (String, String) {
-        let text =
-            |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
-        let mode = text(self.state.variable("sql_mode"));
-        (text(self.state.database()), mode)
-    }
+/// The database and the mode that a statement means.
+fn circumstances(variables: &SessionVariables) -> (String, String) {
+    let text =
+        |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+    let mode = text(variables.state.variable("sql_mode"));
+    (text(variables.state.database()), mode)
 }
 
 /// The groups without those on read-only storage, which have what they have; only of these alone all are left.
@@ -424,7 +421,7 @@ async fn write_down(
     let Some(text) = std::str::from_utf8(text).ok().filter(|_| groups.len() > 1) else {
         return Ok(None);
     };
-    let (database, mode) = variables.circumstances();
+    let (database, mode) = circumstances(variables);
     let groups = groups.join(",");
     let answer = order(core, user, &["add_change", text, &groups, &database, &mode]).await?;
     let result = answer.rows.first().and_then(|row| row.get(3)?.clone());
@@ -453,7 +450,7 @@ async fn leave_written(
     why: &str,
 ) {
     let text = String::from_utf8_lossy(text);
-    let (database, mode) = variables.circumstances();
+    let (database, mode) = circumstances(variables);
     let groups = failed.join(",");
     let why: String = why.chars().take(WHY_CHARS_MAX).collect();
     let words = ["add_change", &text, &groups, &database, &mode, id, &why];

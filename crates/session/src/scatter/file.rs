@@ -35,7 +35,7 @@ use crate::execution::exec::{Job, Run, Shape};
 use crate::execution::pipe::make_room;
 use crate::per_core::Core;
 use crate::per_core::handle::{Handle, Hold};
-use crate::place::writes::ids::take;
+use crate::place::writes::ids;
 use crate::scatter::parts;
 use crate::scatter::{self, stop};
 use crate::session::Session;
@@ -324,7 +324,7 @@ async fn ask_for_file(
     sent.map_err(|_| End::Gone)?;
     // The end of the router waits for a statement under way.
     let first = sinks.first().map(|(_, sink)| sink.lease.connection());
-    handle.holds.set(first.map(|connection| Hold {
+    handle.kept.holds.set(first.map(|connection| Hold {
         server: connection.server,
         thread_id: connection.thread_id,
         pins: Pins::empty(),
@@ -357,11 +357,11 @@ async fn receive_file(
     source.pieces += 1;
     let long = source.pieces > SMALL_BUFFERS_MAX;
     make_room(&mut source.buffer, 0, long);
-    handle.active_s.set(core.now_s.get());
-    handle.waits_for_client.set(true);
+    handle.idle.active_s.set(core.now_s.get());
+    handle.idle.waits_for_client.set(true);
     let buffer = std::mem::take(&mut source.buffer);
     let (received, filled) = client.receive(buffer).await;
-    handle.waits_for_client.set(false);
+    handle.idle.waits_for_client.set(false);
     source.buffer = filled;
     match received {
         Ok(1..) => Ok(()),
@@ -401,14 +401,14 @@ async fn hand_out(
 /// The ids that rows brought along are not given out again.
 async fn note_chosen(core: &Core, plan: &LoadPlan, cutter: &Cutter<'_>) -> Option<Unfit> {
     let of = plan.ids.as_ref().filter(|_| cutter.chosen > 0)?;
-    take::hear_ids(core, of, cutter.chosen).await.err()
+    ids::hear_ids(core, of, cutter.chosen).await.err()
 }
 
 async fn more_ids(core: &Core, plan: &LoadPlan) -> Result<std::ops::Range<u64>, Unfit> {
     let Some(of) = &plan.ids else {
         return Err((error::IDS_UNAVAILABLE, String::new()));
     };
-    let first = take::ids_of(core, of, IDS).await?;
+    let first = ids::ids_of(core, of, IDS).await?;
     Ok(first..first + IDS)
 }
 

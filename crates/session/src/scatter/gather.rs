@@ -132,7 +132,7 @@ pub(crate) async fn gather(
                 }
             }
             other => {
-                session.variables.clear(scratch_lease, &scratch).await;
+                scratch_lease::clear(&session.variables, scratch_lease, &scratch).await;
                 match other? {
                     Step::Answered => return Ok(()),
                     Step::Loosen => scratch = Cow::Owned(scratch.loosened()),
@@ -247,7 +247,7 @@ async fn fill(
     leave(&session.core, &mut filling, scratch_lease).await;
     stop::end_feeds(&session.core, &session.handle, &mut feeds, stop.is_err()).await;
     clock::end_attempt(&session.handle, &mut session.run);
-    session.handle.running_elsewhere.borrow_mut().clear();
+    session.handle.at_servers.running_elsewhere.borrow_mut().clear();
     let mut done = Done::of(taken, feeds, &mut session.run.profile);
     match stop {
         Ok(()) => {
@@ -288,7 +288,10 @@ async fn finish_gather(
     let left = fetched.left(&session.core);
     let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
     let tables = scratch.tables.len();
-    if let Err(why) = session.variables.set_to_work(lease.connection_mut(), tables, left_ms).await {
+    if let Err(why) =
+        scratch_lease::set_to_work(&session.variables, lease.connection_mut(), tables, left_ms)
+            .await
+    {
         tell_scratch(&mut session.client, why.into(), false).await?;
         return Ok(Step::Answered);
     }
@@ -378,7 +381,7 @@ async fn end_gather(
         is_number(&NO_FUNCTION) || is_number(&DENIED) && gathered::names(&scratch.text, JSON_TABLE);
     if is_own && !result_writer.begun && not_there {
         if let Some(scratch_lease) = scratch_lease {
-            session.variables.clear(scratch_lease, scratch).await;
+            scratch_lease::clear(&session.variables, scratch_lease, scratch).await;
         }
         return Ok(Step::Again);
     }
@@ -402,7 +405,7 @@ async fn end_gather(
         tell_gathered(session, result_writer, outcome.warnings, trouble, refusal).await?;
     }
     if let Some(scratch_lease) = scratch_lease {
-        session.variables.clear(scratch_lease, scratch).await;
+        scratch_lease::clear(&session.variables, scratch_lease, scratch).await;
     }
     Ok(Step::Answered)
 }

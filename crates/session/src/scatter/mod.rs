@@ -223,7 +223,7 @@ async fn try_scatter(
         }
     };
     let marked = !across.as_ref().is_some_and(Across::is_own);
-    session.prepared.prepare_parts(scatter, &mut taken, run.job).await;
+    parts::prepare_parts(&session.prepared, scatter, &mut taken, run.job).await;
     let mut feeds = parts::start_parts(session, scatter, &mut taken, run, marked);
     let form = match run.job {
         Job::Execute(_) => Form::Binary,
@@ -390,5 +390,5 @@ async fn close_scatter(
 /// No server runs a part any more.
 fn end_scatter(handle: &Handle, run: &mut StatementRun) {
     clock::end_attempt(handle, run);
-    handle.running_elsewhere.borrow_mut().clear();
+    handle.at_servers.running_elsewhere.borrow_mut().clear();
 }

@@ -23,17 +23,17 @@ use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
 use crate::consistency::required_waits::ask;
 use crate::consistency::{client_level, reads};
-use crate::counters::count;
+use crate::counters::{count, statistics};
+use crate::dist_txn::Across;
 use crate::dist_txn::own::end_across;
-use crate::dist_txn::{Across, waits};
 use crate::execution::exec::{Job, Run, Shape, Tried};
 use crate::execution::profile::{Profile, Step};
 use crate::execution::{attempt, route, servers_tried, without};
-use crate::introspection::statistics;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::{Session, is_free};
+use crate::transaction::lock_waits;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -384,7 +384,7 @@ pub(super) fn start_parts(
         all.push(Feed::start(lease, &order, session.core.take_buffer()));
     }
     let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
-    session.handle.running_elsewhere.replace(elsewhere);
+    session.handle.at_servers.running_elsewhere.replace(elsewhere);
     let clocked = clock.is_some() && run.shape.writes;
     Feeds { all, clocked }
 }
@@ -411,7 +411,7 @@ pub(super) async fn undo_parts(
 ) {
     for part in &mut done.parts {
         let number = part.refusal.as_ref().map(|refusal| refusal.number);
-        if let Some(refusal) = waits::waited_for(&session.core, &session.transaction, number) {
+        if let Some(refusal) = lock_waits::waited_for(&session.core, &session.transaction, number) {
             part.refusal = Some(refusal);
         }
     }
@@ -479,30 +479,26 @@ pub(super) fn leave_parts(session: &mut Session, run: &Run, done: Done) {
     }
 }
 
-impl PreparedStatements {
-    /// The client's command is an EXECUTE whose rows have numbers that text rows would cut.
-    pub(super) fn wants_digits(&self, job: Job) -> bool {
-        let Job::Execute(id) = job else { return false };
-        let statement = self.statements.get(&id);
-        statement.is_some_and(|statement| statement.cuts_digits)
+/// Prepares the texts of rows with numbers that text rows would cut, on all servers at the same
+/// time. One that cannot be prepared runs as text, and its server says what is wrong.
+pub(super) async fn prepare_parts(
+    prepared: &PreparedStatements,
+    scatter: &Scatter,
+    taken: &mut [Taken],
+    job: Job,
+) {
+    if !prepared.wants_digits(job) {
+        return;
     }
-
-    /// Prepares the texts of rows with numbers that text rows would cut, on all servers at the same
-    /// time. One that cannot be prepared runs as text, and its server says what is wrong.
-    pub(super) async fn prepare_parts(&self, scatter: &Scatter, taken: &mut [Taken], job: Job) {
-        if !self.wants_digits(job) {
-            return;
-        }
-        let mut runs: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
-        for (part, taken) in scatter.parts.iter().zip(taken) {
-            runs.push(Box::pin(async move {
-                if let Some(lease) = &mut taken.lease {
-                    taken.prepared = prepare_on(lease, &part.text).await;
-                }
-            }));
-        }
-        all(runs).await;
+    let mut runs: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    for (part, taken) in scatter.parts.iter().zip(taken) {
+        runs.push(Box::pin(async move {
+            if let Some(lease) = &mut taken.lease {
+                taken.prepared = prepare_on(lease, &part.text).await;
+            }
+        }));
     }
+    all(runs).await;
 }
 
 /// Sits at the group of that name; false when there is none.

@@ -4,6 +4,8 @@
 //! that needs what only the farm's own servers have (stored functions), a primary stands in for it; the
 //! client's own account must be allowed to make tables there.
 
+pub(crate) mod state;
+
 use backend::{Connection, ConnectionError, Lease, PoolError};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
@@ -18,8 +20,7 @@ use crate::execution::exec::Run;
 use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
 use crate::scratch::ScratchServer;
-use crate::scratch::state;
-use crate::scratch::state::scratch_pass;
+use crate::scratch::pass::scratch_pass;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
@@ -177,7 +178,7 @@ async fn set_up(
         connection.condemn();
     }
     connection.owner.session = handle.id;
-    let keep = format!("{KEEP}, @heddle_limit = @@{}", variables.limit_name());
+    let keep = format!("{KEEP}, @heddle_limit = @@{}", limit_name(variables));
     let mut commands: Vec<(Command, &[u8])> = vec![
         (Command::Query, keep.as_bytes()),
         (Command::Query, PLAIN),
@@ -192,72 +193,74 @@ async fn set_up(
     Ok(lease)
 }
 
-impl SessionVariables {
-    /// So many tables are filled: the connection is as the session's statements want it. The statement
-    /// may run for so long, when that is bounded.
-    pub(super) async fn set_to_work(
-        &self,
-        connection: &mut Connection,
-        tables: usize,
-        left_ms: Option<u64>,
-    ) -> Result<(), ConnectionError> {
-        let letters = letters(connection);
-        let mut text = RESTORE.to_owned();
-        if tables > TABLES_WHOLE_MAX {
-            // Zero has the server choose by itself.
-            text.push_str(&format!(
-                ", optimizer_search_depth = CAST(LEAST(@heddle_depth, {DEPTH_MAX}) AS UNSIGNED)"
-            ));
-        }
-        if let Some(left_ms) = left_ms {
-            text.push_str(&self.limit(left_ms));
-        }
-        let both = [
-            (Command::Query, letters.as_bytes()),
-            (Command::Query, text.as_bytes()),
-        ];
-        connection.run(&both).await.map(drop)
+/// So many tables are filled: the connection is as the session's statements want it. The statement
+/// may run for so long, when that is bounded.
+pub(super) async fn set_to_work(
+    variables: &SessionVariables,
+    connection: &mut Connection,
+    tables: usize,
+    left_ms: Option<u64>,
+) -> Result<(), ConnectionError> {
+    let letters = letters(connection);
+    let mut text = RESTORE.to_owned();
+    if tables > TABLES_WHOLE_MAX {
+        // Zero has the server choose by itself.
+        text.push_str(&format!(
+            ", optimizer_search_depth = CAST(LEAST(@heddle_depth, {DEPTH_MAX}) AS UNSIGNED)"
+        ));
     }
-
-    /// Takes the tables away and gives the connection back; one that is not sound is closed.
-    pub(super) async fn clear(&self, mut scratch_lease: ScratchLease, scratch: &Scratch) {
-        let limit = self.limit_name();
-        let back =
-            format!("{RESTORE}, optimizer_search_depth = @heddle_depth, {limit} = @heddle_limit");
-        let letters = letters(scratch_lease.lease.connection());
-        let mut commands: Vec<(Command, &[u8])> = vec![
-            (Command::Query, letters.as_bytes()),
-            (Command::Query, back.as_bytes()),
-        ];
-        for part in &scratch.tables {
-            commands.push((Command::Query, part.drop.as_bytes()));
-        }
-        // What belongs to the client's account ends with its connection.
-        let whole = scratch_lease.lease.connection_mut().run(&commands).await.is_ok();
-        if whole && scratch_lease.is_own {
-            scratch_lease.lease.release();
-        }
+    if let Some(left_ms) = left_ms {
+        text.push_str(&limit(variables, left_ms));
     }
+    let both = [
+        (Command::Query, letters.as_bytes()),
+        (Command::Query, text.as_bytes()),
+    ];
+    connection.run(&both).await.map(drop)
+}
 
-    /// The variable that bounds a statement's time.
-    fn limit_name(&self) -> &'static str {
-        match self.mode.dialect {
-            Dialect::MariaDb => "max_statement_time",
-            Dialect::MySql => "max_execution_time",
-        }
+/// Takes the tables away and gives the connection back; one that is not sound is closed.
+pub(super) async fn clear(
+    variables: &SessionVariables,
+    mut scratch_lease: ScratchLease,
+    scratch: &Scratch,
+) {
+    let limit = limit_name(variables);
+    let back =
+        format!("{RESTORE}, optimizer_search_depth = @heddle_depth, {limit} = @heddle_limit");
+    let letters = letters(scratch_lease.lease.connection());
+    let mut commands: Vec<(Command, &[u8])> = vec![
+        (Command::Query, letters.as_bytes()),
+        (Command::Query, back.as_bytes()),
+    ];
+    for part in &scratch.tables {
+        commands.push((Command::Query, part.drop.as_bytes()));
     }
+    // What belongs to the client's account ends with its connection.
+    let whole = scratch_lease.lease.connection_mut().run(&commands).await.is_ok();
+    if whole && scratch_lease.is_own {
+        scratch_lease.lease.release();
+    }
+}
 
-    /// The end of a SET that bounds a statement's time. The session's own bound holds when it is less;
-    /// 0 is none.
-    fn limit(&self, left_ms: u64) -> String {
-        let (name, own) = (self.limit_name(), "IF(@heddle_limit = 0, 1e9, @heddle_limit)");
-        match self.mode.dialect {
-            Dialect::MariaDb => {
-                let left = format!("{}.{:03}", left_ms / 1000, left_ms % 1000);
-                format!(", {name} = LEAST({own}, {left})")
-            }
-            Dialect::MySql => format!(", {name} = CAST(LEAST({own}, {left_ms}) AS UNSIGNED)"),
+/// The variable that bounds a statement's time.
+fn limit_name(variables: &SessionVariables) -> &'static str {
+    match variables.mode.dialect {
+        Dialect::MariaDb => "max_statement_time",
+        Dialect::MySql => "max_execution_time",
+    }
+}
+
+/// The end of a SET that bounds a statement's time. The session's own bound holds when it is less;
+/// 0 is none.
+fn limit(variables: &SessionVariables, left_ms: u64) -> String {
+    let (name, own) = (limit_name(variables), "IF(@heddle_limit = 0, 1e9, @heddle_limit)");
+    match variables.mode.dialect {
+        Dialect::MariaDb => {
+            let left = format!("{}.{:03}", left_ms / 1000, left_ms % 1000);
+            format!(", {name} = LEAST({own}, {left})")
         }
+        Dialect::MySql => format!(", {name} = CAST(LEAST({own}, {left_ms}) AS UNSIGNED)"),
     }
 }
 

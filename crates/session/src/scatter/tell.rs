@@ -21,7 +21,7 @@ use crate::connections::hold::{Cause, Turn};
 use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
 use crate::execution::statement_run::StatementRun;
-use crate::introspection::operator::Fault;
+use crate::per_core::operator::Fault;
 use crate::scatter::rows;
 use crate::session::{self, Session};
 use crate::transaction::loss;

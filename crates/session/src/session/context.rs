@@ -4,11 +4,11 @@
 
 use std::rc::Rc;
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::connections::group_connections::GroupConnections;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
+use crate::session::user::SessionUser;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 

@@ -27,7 +27,7 @@ pub(crate) fn note_hold(
             transaction: held.pins.is_empty() || variables.status.contains(Status::IN_TRANS),
         }
     });
-    if handle.holds.replace(hold).is_none() && hold.is_some() {
-        handle.held_since_s.set(core.now_s.get());
+    if handle.kept.holds.replace(hold).is_none() && hold.is_some() {
+        handle.kept.held_since_s.set(core.now_s.get());
     }
 }

@@ -22,18 +22,17 @@ use crate::connections::hold::wait::hold;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
-use crate::counters::count;
-use crate::dist_txn::held;
+use crate::counters::{count, statistics};
 use crate::execution::exec::text_shape::calls_only_quiet;
 use crate::execution::exec::{Job, Loss, Run, Shape, Tried};
 use crate::execution::relayed;
-use crate::introspection::operator::Fault;
-use crate::introspection::statistics;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::per_core::operator::Fault;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
+use crate::transaction::joining;
 use crate::transaction::outcome::{Recovered, recover};
 use crate::transaction::resume::Resume;
 use crate::transaction::state::Transaction;
@@ -346,7 +345,7 @@ fn prepares_parked(
     transaction: &Transaction,
     run: &Run,
 ) -> bool {
-    matches!(run.job, Job::Prepare(_)) && !held::has_part_here(core, connections, transaction)
+    matches!(run.job, Job::Prepare(_)) && !joining::has_part_here(core, connections, transaction)
 }
 
 /// Tells the control plane that a server failed the session.

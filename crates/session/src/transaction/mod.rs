@@ -2,6 +2,9 @@
 //! write whose answer was lost.
 
 pub(crate) mod claimed_ids;
+pub(crate) mod distributed;
+pub(crate) mod joining;
+pub(crate) mod lock_waits;
 pub(crate) mod loss;
 pub(crate) mod outcome;
 pub(crate) mod replay;

@@ -23,7 +23,7 @@ pub(crate) struct Entry {
     pub frame: Box<[u8]>,
     pub told: Told,
     pub insert_id: u64,
-    /// When it ran, by the clock of [`crate::Core`].
+    /// When it ran, by the clock of [`crate::per_core::Core`].
     pub at_us: u64,
 }
 

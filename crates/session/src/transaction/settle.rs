@@ -7,20 +7,20 @@ use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use crate::authentication::accounts;
 use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::parked::reclaim;
 use crate::connections::parked::reclaim::{give_back, park};
 use crate::connections::pin::Pins;
 use crate::consistency::promises::keeping;
-use crate::counters::count;
+use crate::counters::{count, statistics};
 use crate::execution::cache::recall;
 use crate::execution::exec::{Done, Run, Shape};
 use crate::execution::profile::server_counters::Before;
 use crate::execution::statement_run::StatementRun;
-use crate::introspection::{recorded, statistics};
+use crate::per_core::accounts;
 use crate::per_core::handle::Handle;
+use crate::recorded;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
@@ -175,7 +175,7 @@ fn note_owner(
 fn note_connection(handle: &Handle, connections: &mut GroupConnections, connection: &Connection) {
     connections.current.last_server = Some(connection.server);
     connections.current.last_connection = connection.id;
-    handle.login_timeout_s.set(connection.login_timeout_s);
+    handle.idle.login_timeout_s.set(connection.login_timeout_s);
 }
 
 /// After the complete reply of one statement on its connection: takes note of it, of what its server counted where

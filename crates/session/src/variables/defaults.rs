@@ -13,12 +13,12 @@ use mysql_wire::relay::Outcome;
 use sqltext::{Facts, Scope, Verb};
 use std::rc::Rc;
 
-use crate::authentication::login::SessionUser;
 use crate::client::request::Request;
 use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::prepared::statements::PreparedStatements;
+use crate::session::user::SessionUser;
 use crate::session::{self};
 use crate::variables::session_variables::SessionVariables;
 use crate::variables::{assigned, user_variables};

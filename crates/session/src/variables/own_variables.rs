@@ -8,7 +8,6 @@ use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Scope, Verb};
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
@@ -20,14 +19,15 @@ use crate::consistency::promises::keeping;
 use crate::consistency::promises::{Own, Promises};
 use crate::consistency::tokens;
 use crate::consistency::tokens::token;
-use crate::dist_txn::terms::of_session;
 use crate::execution::choice::Chosen;
 use crate::execution::exec::Shape;
 use crate::execution::profile::Detail;
 use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
+use crate::session::user::SessionUser;
 use crate::session::{self, Session};
+use crate::variables::dist_txn_terms as of_session;
 use crate::variables::session_variables::SessionVariables;
 
 const PREFIX: &[u8] = b"heddle_";

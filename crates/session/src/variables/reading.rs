@@ -3,8 +3,8 @@
 
 use sqltext::{Dialect, Mode, Multibyte};
 
-use crate::authentication::login::SessionUser;
 use crate::per_core::Core;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
 /// Texts are read by the session's settings of now.

@@ -65,6 +65,12 @@ impl SessionVariables {
             diagnostics: Diagnostics::default(),
         }
     }
+
+    /// The client's texts are in UTF-8.
+    pub fn is_utf8(&self) -> bool {
+        let charset = self.state.variable("character_set_client");
+        charset.is_none_or(|name| name.starts_with(b"utf8"))
+    }
 }
 
 /// For tests: those of a session that has set nothing, with servers of this kind.

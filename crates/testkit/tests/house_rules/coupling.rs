@@ -28,10 +28,8 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "machines::Change", 24),
     ("fields", "machines::Failover", 21),
     ("fields", "machines::Policy", 23),
-    ("fields", "session::Handle", 29),
     ("fields", "session::Settings", 23),
     ("methods", "machines::Failover", 129),
-    ("files in a circle", "planner", 19),
 ];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {

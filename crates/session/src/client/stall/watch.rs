@@ -41,7 +41,8 @@ pub(crate) fn end_abandoned(core: &Rc<Core>) {
     let abandoned: Vec<u32> = {
         let handles = core.handles.borrow();
         let idle = handles.values().filter(|handle| {
-            let harmless = handle.running.get().is_some() && handle.ends_with_client.get();
+            let harmless = handle.at_servers.running.get().is_some()
+                && handle.at_servers.ends_with_client.get();
             // Who waits for a primary has done nothing yet.
             harmless || handle.waiting.get() != 0
         });
@@ -65,7 +66,7 @@ pub fn statement_limit(core: &Core) -> Option<Duration> {
 pub fn end_late_statements(core: &Rc<Core>, limit: Duration) {
     let late: Vec<u32> = {
         let handles = core.handles.borrow();
-        let late = handles.values().filter(|h| h.started.take_late(limit));
+        let late = handles.values().filter(|h| h.at_servers.started.take_late(limit));
         late.map(|handle| handle.id).collect()
     };
     for id in late {

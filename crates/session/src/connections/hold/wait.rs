@@ -23,9 +23,9 @@ use crate::counters::{Counters, count};
 use crate::execution::exec::Run;
 use crate::execution::profile::Step;
 use crate::execution::statement_run::clock;
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::recorded;
 use crate::session::{self, Session, is_free};
 use crate::transaction::loss;
 
@@ -240,13 +240,13 @@ pub(crate) async fn hold(session: &mut Session, run: &mut Run, cause: Cause) -> 
         return Err(session::last_word(&session.core, &mut session.client).await);
     }
     if wake == Wake::Interrupted {
-        session.handle.started.set(None);
+        session.handle.at_servers.started.set(None);
         loss::place_error(&mut session.client, run)?;
         session.client.error(&error::QUERY_KILLED, &[]).await?;
         return Ok(Turn::Answered);
     }
     if over {
-        session.handle.started.set(None);
+        session.handle.at_servers.started.set(None);
         count(&counters.statements_held_in_vain);
         let waited_ms = (now_us - hold.began_us) / 1000;
         return Ok(Turn::Over { waited_ms });

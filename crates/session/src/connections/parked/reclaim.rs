@@ -12,21 +12,21 @@ use crate::connections::parked::{Asked, FIRM_S, Kept, PARKED_S_MAX, Parked, too_
 use crate::connections::pin::Pins;
 use crate::counters::count;
 use crate::execution::exec::Shape;
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::recorded;
 use crate::variables::session_variables::SessionVariables;
 
 /// Puts a connection aside for its session.
 pub(crate) fn park_kept(core: &Rc<Core>, handle: &Rc<Handle>, kept: Kept) {
     let server = kept.lease.connection().server;
     let firm = kept.firm;
-    *handle.parked.borrow_mut() = Parked::Kept(Box::new(kept));
-    if !firm && core.pools.wanted(server) && handle.killing.get() == 0 {
+    *handle.kept.parked.borrow_mut() = Parked::Kept(Box::new(kept));
+    if !firm && core.pools.wanted(server) && handle.at_servers.killing.get() == 0 {
         ask_parked(handle);
         return;
     }
-    if !handle.in_line.replace(true) {
+    if !handle.kept.in_line.replace(true) {
         core.waits.line.0.borrow_mut().push_back(handle.clone());
     }
 }
@@ -36,11 +36,11 @@ pub(crate) fn reclaim(core: &Rc<Core>, server: ServerId) {
     let mut line = core.waits.line.0.borrow_mut();
     let mut at = 0;
     while let Some(handle) = line.get(at) {
-        let fit = match &*handle.parked.borrow() {
+        let fit = match &*handle.kept.parked.borrow() {
             Parked::Kept(kept) => {
                 let young = kept.firm && kept.since_s + FIRM_S >= core.now_s.get();
                 let here = kept.lease.connection().server == server;
-                Some(here && !young && handle.killing.get() == 0)
+                Some(here && !young && handle.at_servers.killing.get() == 0)
             }
             _ => None,
         };
@@ -48,7 +48,7 @@ pub(crate) fn reclaim(core: &Rc<Core>, server: ServerId) {
             Some(false) => at += 1,
             _ => {
                 let Some(handle) = line.remove(at) else { break };
-                handle.in_line.set(false);
+                handle.kept.in_line.set(false);
                 if fit.is_some() {
                     drop(line);
                     ask_parked(&handle);
@@ -61,7 +61,7 @@ pub(crate) fn reclaim(core: &Rc<Core>, server: ServerId) {
 
 /// Starts to ask the connection that a session has parked, and gives it back.
 pub(crate) fn ask_parked(handle: &Rc<Handle>) {
-    let mut parked = handle.parked.borrow_mut();
+    let mut parked = handle.kept.parked.borrow_mut();
     let mut kept = match std::mem::take(&mut *parked) {
         Parked::Kept(kept) => kept,
         other => {
@@ -95,15 +95,15 @@ pub(crate) fn ask_parked(handle: &Rc<Handle>) {
 /// Once a second: forgets in line who has nothing aside any more.
 pub(crate) fn tidy_line(core: &Core) {
     core.waits.line.0.borrow_mut().retain(|handle| {
-        let kept = matches!(&*handle.parked.borrow(), Parked::Kept(_));
-        handle.in_line.set(kept);
+        let kept = matches!(&*handle.kept.parked.borrow(), Parked::Kept(_));
+        handle.kept.in_line.set(kept);
         kept
     });
 }
 
 /// Once a second: what has been aside for long goes back; what somebody waits for, too.
 pub(crate) fn tick_parked(core: &Rc<Core>, handle: &Rc<Handle>, now_s: u64) {
-    let due = match &*handle.parked.borrow() {
+    let due = match &*handle.kept.parked.borrow() {
         Parked::Kept(kept) => {
             let age_s = now_s - kept.since_s;
             let wanted = core.pools.wanted(kept.lease.connection().server);
@@ -111,7 +111,7 @@ pub(crate) fn tick_parked(core: &Rc<Core>, handle: &Rc<Handle>, now_s: u64) {
         }
         _ => false,
     };
-    if due && handle.killing.get() == 0 {
+    if due && handle.at_servers.killing.get() == 0 {
         ask_parked(handle);
     }
 }
@@ -123,10 +123,10 @@ pub(crate) async fn hear_parked(
     variables: &mut SessionVariables,
     connections: &mut GroupConnections,
 ) {
-    if !handle.parked.borrow().is_asked() {
+    if !handle.kept.parked.borrow().is_asked() {
         return;
     }
-    let Parked::Asked(told) = handle.parked.take() else {
+    let Parked::Asked(told) = handle.kept.parked.take() else {
         return;
     };
     let gone = Asked {
@@ -216,7 +216,7 @@ pub(crate) fn unfetched(variables: &SessionVariables) -> bool {
 /// Gives a connection back to the pool; closes it where a KILL for this session may still hit
 /// whoever uses it next.
 pub(crate) fn give_back(handle: &Handle, lease: Lease) {
-    if handle.killing.get() == 0 {
+    if handle.at_servers.killing.get() == 0 {
         recorded::given_back(handle.id, lease.connection());
         lease.release();
     }

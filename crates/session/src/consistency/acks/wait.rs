@@ -10,16 +10,16 @@ use futures_channel::oneshot;
 use recorder::Awaited;
 use rowcache::ClientWrites;
 
-use crate::authentication::login::SessionUser;
 use crate::connections::home::group_of;
 use crate::connections::target::target;
 use crate::consistency::acks::{ASK_MS, PAUSE, Waiter, followers, limit};
 use crate::consistency::promises::executed;
 use crate::counters::count;
-use crate::introspection::recorded;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::recorded;
 use crate::session::Session;
+use crate::session::user::SessionUser;
 use crate::transaction::state::Transaction;
 use crate::variables::changes::Changes;
 

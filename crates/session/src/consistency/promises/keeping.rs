@@ -9,7 +9,6 @@ use farm::{Position, Server};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Verb};
 
-use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::client_level;
 use crate::consistency::defaults::{Consistency, bound_us};
@@ -18,6 +17,7 @@ use crate::execution::exec::Shape;
 use crate::execution::rules;
 use crate::per_core::Core;
 use crate::session::Session;
+use crate::session::user::SessionUser;
 use crate::transaction::state::Transaction;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;

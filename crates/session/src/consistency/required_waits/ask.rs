@@ -8,8 +8,8 @@ use recorder::Awaited;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::introspection::recorded;
 use crate::per_core::Core;
+use crate::recorded;
 
 /// Waits on a replica until it has what the session's reads need; false when it has not come in
 /// time, or the connection broke and is to be closed.

@@ -12,7 +12,6 @@ use crate::client::Client;
 use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{is_tended, says_read_only};
-use crate::dist_txn::waits;
 use crate::execution::exec::{Answer, Run};
 use crate::execution::pipe::Pipe;
 use crate::execution::relayed;
@@ -21,6 +20,7 @@ use crate::per_core::handle::Handle;
 use crate::session::context::StatementContext;
 use crate::session::is_free;
 use crate::transaction::claimed_ids::is_collision;
+use crate::transaction::lock_waits;
 use crate::variables::session_variables::SessionVariables;
 
 impl StatementContext<'_> {
@@ -34,7 +34,8 @@ impl StatementContext<'_> {
         read_only: bool,
         pipe: &Pipe,
     ) -> Option<Answer> {
-        if let Some(refusal) = waits::waited_across(self.core, self.transaction, run, outcome) {
+        if let Some(refusal) = lock_waits::waited_across(self.core, self.transaction, run, outcome)
+        {
             return Some(Answer::Refused(refusal));
         }
         if is_collision(self, run, outcome.error) {

@@ -8,7 +8,6 @@ use routing::{LastRead, Level};
 use rowcache::Space;
 use sqltext::{Class, PointKey};
 
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
@@ -24,6 +23,7 @@ use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
+use crate::session::user::SessionUser;
 use crate::session::{Session, is_free};
 use crate::variables::session_variables::SessionVariables;
 

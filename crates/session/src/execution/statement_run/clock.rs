@@ -24,15 +24,15 @@ pub(crate) fn start_clock(
         return;
     }
     let limited = core.settings().statement_timeout_ms > 0 && shape.class != Class::Transaction;
-    handle.started.set(limited.then(Instant::now));
+    handle.at_servers.started.set(limited.then(Instant::now));
 }
 
 /// It is over.
 pub(crate) fn end_attempt(handle: &Handle, run: &mut StatementRun) {
     run.profile.lap(Step::Serve);
-    handle.running.set(None);
-    handle.started.set(None);
-    handle.in_pipeline.set(false);
+    handle.at_servers.running.set(None);
+    handle.at_servers.started.set(None);
+    handle.at_servers.in_pipeline.set(false);
 }
 
 /// A statement begins whose time a rule limits, or sets free. False when no rule does.
@@ -53,7 +53,7 @@ pub(crate) fn start_own_clock(
     ruled.timer = limited.then(|| {
         reactor::spawn(async move {
             reactor::sleep(Duration::from_millis(timeout_ms)).await;
-            if handle.running.get().is_some() {
+            if handle.at_servers.running.get().is_some() {
                 watch::end_late(&core, handle.id);
             }
         })

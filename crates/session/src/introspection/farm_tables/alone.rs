@@ -9,7 +9,7 @@ use farm::tables::{FarmKind, FarmTable};
 use sqltext::{Comparison, Condition, Mode, Selected, Selection};
 
 use crate::introspection::farm_tables::{Cells, schema};
-use crate::introspection::operator::Answer;
+use crate::per_core::operator::Answer;
 
 /// Such a SELECT, if the text is one.
 pub(crate) fn read(text: &[u8], mode: &Mode, database: Option<&[u8]>) -> Option<Selection> {

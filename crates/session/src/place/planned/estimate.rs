@@ -3,9 +3,9 @@
 
 use sqltext::Dialect;
 
-use crate::authentication::login::SessionUser;
 use crate::per_core::Core;
 use crate::place::explain::tree::Row;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
 /// What stands in front of groups of which any one will do.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use planner::{Answer, Finish, Fragment};
 use sqltext::{Dialect, Digest};
 
-use crate::authentication::login::SessionUser;
 use crate::per_core::Core;
+use crate::per_core::plans::Guess;
 use crate::place::planned::estimate;
-use crate::place::plans::Guess;
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
 /// A server's guess of how many rows a fragment has is asked for anew after so long.

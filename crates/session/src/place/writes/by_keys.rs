@@ -10,7 +10,7 @@ use super::many::{BATCH_ROWS, Step, Stop, Tally};
 use crate::client::heard::{Heard, Sheet};
 use crate::place::own::with_own_values;
 use crate::place::writes::many;
-use crate::place::{inner, planned};
+use crate::place::{inner, of_session, planned};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 
@@ -30,7 +30,7 @@ pub(in crate::place) async fn change_by_rows(
     tally: &mut Tally,
 ) -> Step<bool> {
     let text = known(session, text.to_vec()).await?;
-    let shares = session.variables.shares();
+    let shares = of_session::shares(&session.variables);
     let plan = planned::planned(
         &session.core,
         &session.handle,
@@ -112,14 +112,14 @@ async fn change_target(
     }
     if varied {
         for rows in rows.chunks(VARIED_ROWS) {
-            let text = session.variables.change_text(target, sheet, rows, true)?;
+            let text = change_text(&session.variables, target, sheet, rows, true)?;
             many::write_inner(session, &text, tally).await?;
         }
         return Ok(());
     }
     for (_, rows) in alike {
         for rows in rows.chunks(BATCH_ROWS) {
-            let text = session.variables.change_text(target, sheet, rows, false)?;
+            let text = change_text(&session.variables, target, sheet, rows, false)?;
             many::write_inner(session, &text, tally).await?;
         }
     }
@@ -163,7 +163,7 @@ pub(in crate::place) async fn insert_computed(
     let query = known(session, query).await?;
     let changing = Changing {
         targets: &[],
-        shares: session.variables.shares(),
+        shares: of_session::shares(&session.variables),
     };
     let answer = planned::planned(
         &session.core,
@@ -186,7 +186,7 @@ pub(in crate::place) async fn insert_computed(
     };
     let mut edits = Vec::with_capacity(spans.len());
     for (number, span) in spans.iter().enumerate() {
-        let value = session.variables.written(&sheet, row, &[number])?;
+        let value = many::written(&session.variables, &sheet, row, &[number])?;
         let value = String::from_utf8(value).map_err(|_| {
             Stop::Refused("text in this character set cannot be written out: use SET NAMES utf8mb4")
         })?;
@@ -195,82 +195,77 @@ pub(in crate::place) async fn insert_computed(
     many::write_inner(session, &edited(text, edits), tally).await
 }
 
-impl SessionVariables {
-    /// What a statement only reads must stay as it is until the statement's transaction ends, as it does
-    /// on one server that keeps a log by statements.
-    pub(in crate::place) fn shares(&self) -> bool {
-        !["transaction_isolation", "tx_isolation"]
-            .iter()
-            .filter_map(|name| self.state.variable(name))
-            .any(|level| matches!(level, b"READ-COMMITTED" | b"READ-UNCOMMITTED"))
-    }
-
-    /// The statement for some rows; `varied`: their values differ.
-    fn change_text(
-        &self,
-        target: &Target,
-        sheet: &Sheet,
-        rows: &[&Row],
-        varied: bool,
-    ) -> Step<Vec<u8>> {
-        let mut text = target.head.clone().into_bytes();
-        let columns: Vec<&str> = target.keys.iter().map(|part| &*part.column).collect();
-        let tuple = format!("({})", columns.join(", "));
-        let mut keys = Vec::with_capacity(rows.len());
-        for row in rows {
-            let mut all = Vec::new();
-            for part in &target.keys {
-                all.push(self.key_text(sheet, row, part)?);
-            }
-            keys.push(all);
+/// The statement for some rows; `varied`: their values differ.
+fn change_text(
+    variables: &SessionVariables,
+    target: &Target,
+    sheet: &Sheet,
+    rows: &[&Row],
+    varied: bool,
+) -> Step<Vec<u8>> {
+    let mut text = target.head.clone().into_bytes();
+    let columns: Vec<&str> = target.keys.iter().map(|part| &*part.column).collect();
+    let tuple = format!("({})", columns.join(", "));
+    let mut keys = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut all = Vec::new();
+        for part in &target.keys {
+            all.push(key_text(variables, sheet, row, part)?);
         }
-        let whole = |all: &[Vec<u8>]| [b"(", &*all.join(&b", "[..]), b")"].concat();
-        for (number, (column, to)) in target.set.iter().enumerate() {
-            let word = if number == 0 { " SET " } else { ", " };
-            text.extend_from_slice(format!("{word}{column} = ").as_bytes());
-            match to {
-                To::Text(written) => text.extend_from_slice(written.as_bytes()),
-                To::Value(at) if !varied => text.extend(self.written(sheet, rows[0], &[*at])?),
-                To::Value(at) => {
-                    text.extend_from_slice(b"CASE");
-                    for (row, key) in rows.iter().zip(&keys) {
-                        text.extend_from_slice(format!(" WHEN {tuple} = ").as_bytes());
-                        text.extend(whole(key));
-                        text.extend_from_slice(b" THEN ");
-                        text.extend(self.written(sheet, row, &[*at])?);
-                    }
-                    text.extend_from_slice(b" END");
+        keys.push(all);
+    }
+    let whole = |all: &[Vec<u8>]| [b"(", &*all.join(&b", "[..]), b")"].concat();
+    for (number, (column, to)) in target.set.iter().enumerate() {
+        let word = if number == 0 { " SET " } else { ", " };
+        text.extend_from_slice(format!("{word}{column} = ").as_bytes());
+        match to {
+            To::Text(written) => text.extend_from_slice(written.as_bytes()),
+            To::Value(at) if !varied => {
+                text.extend(many::written(variables, sheet, rows[0], &[*at])?)
+            }
+            To::Value(at) => {
+                text.extend_from_slice(b"CASE");
+                for (row, key) in rows.iter().zip(&keys) {
+                    text.extend_from_slice(format!(" WHEN {tuple} = ").as_bytes());
+                    text.extend(whole(key));
+                    text.extend_from_slice(b" THEN ");
+                    text.extend(many::written(variables, sheet, row, &[*at])?);
                 }
+                text.extend_from_slice(b" END");
             }
         }
-        text.extend_from_slice(b"\nWHERE ");
-        // The first column of the primary key by itself, too: not every server uses an index for rows.
-        let first = target.keys.len() - target.primary;
-        if target.keys.len() > 1 {
-            let mut values: Vec<&[u8]> = keys.iter().map(|key| &*key[first]).collect();
-            values.sort_unstable();
-            values.dedup();
-            text.extend_from_slice(format!("{} IN (", columns[first]).as_bytes());
-            text.extend_from_slice(&values.join(&b", "[..]));
-            text.extend_from_slice(b") AND ");
-        }
-        let all: Vec<Vec<u8>> = keys.iter().map(|key| whole(key)).collect();
-        text.extend_from_slice(format!("{tuple} IN (").as_bytes());
-        text.extend_from_slice(&all.join(&b", "[..]));
-        text.push(b')');
-        Ok(text)
     }
+    text.extend_from_slice(b"\nWHERE ");
+    // The first column of the primary key by itself, too: not every server uses an index for rows.
+    let first = target.keys.len() - target.primary;
+    if target.keys.len() > 1 {
+        let mut values: Vec<&[u8]> = keys.iter().map(|key| &*key[first]).collect();
+        values.sort_unstable();
+        values.dedup();
+        text.extend_from_slice(format!("{} IN (", columns[first]).as_bytes());
+        text.extend_from_slice(&values.join(&b", "[..]));
+        text.extend_from_slice(b") AND ");
+    }
+    let all: Vec<Vec<u8>> = keys.iter().map(|key| whole(key)).collect();
+    text.extend_from_slice(format!("{tuple} IN (").as_bytes());
+    text.extend_from_slice(&all.join(&b", "[..]));
+    text.push(b')');
+    Ok(text)
+}
 
-    /// A key's value as a literal.
-    fn key_text(&self, sheet: &Sheet, row: &Row, part: &KeyPart) -> Step<Vec<u8>> {
-        let (Some(charset), Some(Some(bytes))) = (&part.charset, row.get(part.at)) else {
-            return self.written(sheet, row, &[part.at]);
-        };
-        let plain =
-            |byte: &u8| byte.is_ascii() && !byte.is_ascii_control() && !b"'\\".contains(byte);
-        if bytes.iter().all(plain) {
-            return Ok([b"'", &**bytes, b"'"].concat());
-        }
-        Ok(format!("_{charset} x'{}'", hex::encode(bytes)).into_bytes())
+/// A key's value as a literal.
+fn key_text(
+    variables: &SessionVariables,
+    sheet: &Sheet,
+    row: &Row,
+    part: &KeyPart,
+) -> Step<Vec<u8>> {
+    let (Some(charset), Some(Some(bytes))) = (&part.charset, row.get(part.at)) else {
+        return many::written(variables, sheet, row, &[part.at]);
+    };
+    let plain = |byte: &u8| byte.is_ascii() && !byte.is_ascii_control() && !b"'\\".contains(byte);
+    if bytes.iter().all(plain) {
+        return Ok([b"'", &**bytes, b"'"].concat());
     }
+    Ok(format!("_{charset} x'{}'", hex::encode(bytes)).into_bytes())
 }

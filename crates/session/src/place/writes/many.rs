@@ -265,7 +265,7 @@ async fn insert_rows(
                 text.extend_from_slice(b", ");
             }
             text.push(b'(');
-            text.extend(session.variables.written(sheet, row, columns)?);
+            text.extend(written(&session.variables, sheet, row, columns)?);
             text.push(b')');
             count += 1;
         }
@@ -328,7 +328,7 @@ async fn change_by_keys(
         for (at, row) in rows.iter().enumerate() {
             let open = if at > 0 { ", (" } else { "(" };
             text.extend_from_slice(open.as_bytes());
-            text.extend(session.variables.written(sheet, row, &columns)?);
+            text.extend(written(&session.variables, sheet, row, &columns)?);
             text.push(b')');
         }
         text.push(b')');
@@ -420,17 +420,15 @@ async fn refuse_referenced(session: &mut Session, text: &[u8], change: &Change) 
     }
 }
 
-impl SessionVariables {
-    pub(in crate::place) fn written(
-        &self,
-        sheet: &Sheet,
-        row: &[Option<Vec<u8>>],
-        columns: &[usize],
-    ) -> Step<Vec<u8>> {
-        sheet.literals(row, columns, &self.mode).ok_or(Stop::Refused(
-            "text in this character set cannot be written out: use SET NAMES utf8mb4",
-        ))
-    }
+pub(in crate::place) fn written(
+    variables: &SessionVariables,
+    sheet: &Sheet,
+    row: &[Option<Vec<u8>>],
+    columns: &[usize],
+) -> Step<Vec<u8>> {
+    sheet.literals(row, columns, &variables.mode).ok_or(Stop::Refused(
+        "text in this character set cannot be written out: use SET NAMES utf8mb4",
+    ))
 }
 
 /// The table of a change, with its schema.

@@ -2,7 +2,7 @@
 
 use farm::{Access, Fate, LostWrite, ServerId};
 
-use crate::dist_txn::keeper::Keeper;
+use crate::per_core::keeper::Keeper;
 
 /// An answer of the command table: column names and rows of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,5 @@
 //! What an operator chose for transactions over several groups.
 
-pub(crate) mod of_session;
-
 use farm::dist_txn::Atomic;
 
 /// The settings of transactions over several groups.

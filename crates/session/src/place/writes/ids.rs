@@ -6,9 +6,9 @@ use farm::{ClientError, error};
 use planner::load::IdsOf;
 use planner::place::{Goes, InsertPlan, Plan, Spot, Statement};
 
-use crate::introspection::operator::Ids;
 use crate::per_core::Core;
-use crate::place::writes::ids::{BLOCK, Block, PASSED_MAX, of};
+use crate::per_core::id_blocks::{BLOCK, Block, PASSED_MAX};
+use crate::per_core::operator::Ids;
 
 /// The greatest id that an INSERT brings along, where the farm must hear of it first: the ids
 /// that it gives out are to be greater.
@@ -111,5 +111,14 @@ async fn take_ids(
         Ok(Ok(first)) => Ok(first),
         Ok(Err(why)) => Err((error::IDS_UNAVAILABLE, why)),
         Err(_) => Err((error::SHUTTING_DOWN, String::new())),
+    }
+}
+
+fn of(plan: &InsertPlan) -> IdsOf {
+    let column = plan.auto.as_ref().map(|auto| auto.column.to_string());
+    IdsOf {
+        database: plan.database.clone(),
+        table: plan.table.clone(),
+        column: column.unwrap_or_default(),
     }
 }

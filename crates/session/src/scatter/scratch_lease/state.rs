@@ -3,21 +3,52 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{ConnectionError, Pass, PoolError, SessionState};
+use backend::{ConnectionError, PoolError, SessionState};
 use farm::Engine;
 
-use crate::authentication::login::SessionUser;
 use crate::connections::target::target;
 use crate::per_core::Core;
-use crate::scratch::{
-    BOTH, Beginnings, DATABASE, KNOWN_S, LEFT_OUT, MARIADB, MYSQL, ScratchServer, Values,
-};
+use crate::scratch::{Beginnings, Values};
+use crate::session::user::SessionUser;
 use crate::variables::session_variables::SessionVariables;
 
-/// The right to use its connections for such a client.
-pub(crate) fn scratch_pass(core: &Core, server: &ScratchServer, client: &Pass) -> Pass {
-    core.pools.pass(server.profile(client.profile()))
-}
+/// The database that has its tables.
+const DATABASE: &[u8] = b"heddle";
+
+/// What belongs to the session's own servers, or would keep tables from being made.
+const LEFT_OUT: [&str; 4] = [
+    backend::ROLE,
+    "autocommit",
+    "tx_read_only",
+    "transaction_read_only",
+];
+
+/// Variables that decide what a SELECT gives. The scratch server's sessions begin with the farm's
+/// values of them.
+const BOTH: [&str; 7] = [
+    "sql_mode",
+    "time_zone",
+    "group_concat_max_len",
+    "div_precision_increment",
+    "default_week_format",
+    "lc_time_names",
+    "max_sort_length",
+];
+
+const MARIADB: [&str; 3] = [
+    "max_recursive_iterations",
+    "old_mode",
+    "default_regex_flags",
+];
+
+const MYSQL: [&str; 3] = [
+    "cte_max_recursion_depth",
+    "windowing_use_high_precision",
+    "block_encryption_mode",
+];
+
+/// What others than Heddle's clients set globally is seen after so long.
+const KNOWN_S: u64 = 10;
 
 /// The session's state, as far as it matters to a statement on the scratch server.
 ///

@@ -9,10 +9,10 @@ use farm::Accounts;
 use mysql_wire::command::Command;
 use sqltext::{Facts, Verb};
 
-use crate::authentication::login::SessionUser;
 use crate::client::request::Request;
 use crate::execution::exec::Shape;
 use crate::per_core::{Core, Shared};
+use crate::session::user::SessionUser;
 
 impl Shared {
     /// A client's statement may have changed an account: reads the accounts anew.

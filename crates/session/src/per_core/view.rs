@@ -1,6 +1,6 @@
 //! What others may see of a core's sessions: for lists of sessions and for KILL USER.
 //!
-//! Must not know: how a session is looked at; that is in [`crate::introspection::views`].
+//! Must not know: how a session is looked at; that is the front's affair.
 
 use std::net::SocketAddr;
 

@@ -4,27 +4,23 @@
 //! one core grow; those of several cores and routers interleave, and what is left of a block when the
 //! router ends is never used.
 
-pub(crate) mod take;
-
 use std::cell::RefCell;
 use std::ops::Range;
 
-use planner::load::IdsOf;
-use planner::place::InsertPlan;
 use rustc_hash::FxHashMap;
 
 /// Taken at once for a table; more where a statement has more rows.
-const BLOCK: u64 = 1000;
+pub(crate) const BLOCK: u64 = 1000;
 
 /// A core that has no ids of a table passes so many ids that clients chose, before it asks again
 /// whether anybody has.
-const PASSED_MAX: u64 = 1000;
+pub(crate) const PASSED_MAX: u64 = 1000;
 
 /// The ids that a core may still give out, by `database.table`.
 #[derive(Default)]
 pub(crate) struct Blocks(RefCell<FxHashMap<Box<str>, Block>>);
 
-enum Block {
+pub(crate) enum Block {
     Ids(Range<u64>),
     /// Nobody had asked for ids of the table. So many chosen ones may pass without asking.
     Unused(u64),
@@ -32,7 +28,7 @@ enum Block {
 
 impl Blocks {
     /// Takes so many ids that follow each other, if they are here; gives the first.
-    fn take(&self, name: &str, count: u64) -> Option<u64> {
+    pub fn take(&self, name: &str, count: u64) -> Option<u64> {
         let mut blocks = self.0.borrow_mut();
         let Block::Ids(block) = blocks.get_mut(name)? else {
             return None;
@@ -44,7 +40,7 @@ impl Blocks {
         })
     }
 
-    fn put(&self, name: &str, block: Block) {
+    pub fn put(&self, name: &str, block: Block) {
         self.0.borrow_mut().insert(name.into(), block);
     }
 
@@ -63,14 +59,5 @@ impl Blocks {
             }
             _ => false,
         }
-    }
-}
-
-fn of(plan: &InsertPlan) -> IdsOf {
-    let column = plan.auto.as_ref().map(|auto| auto.column.to_string());
-    IdsOf {
-        database: plan.database.clone(),
-        table: plan.table.clone(),
-        column: column.unwrap_or_default(),
     }
 }

@@ -101,185 +101,187 @@ fn wants_counts(filter: &ShowFilter) -> bool {
     }
 }
 
-impl Session {
-    /// Answers a SHOW STATUS or SHOW VARIABLES.
-    pub(crate) async fn show_values(
-        &mut self,
-        show: ShowValues,
-        shape: Shape,
-        job: Job,
-    ) -> Result<(), End> {
-        if show.status {
-            if wants_counts(&show.filter) && !self.hold_for_status(&shape).await? {
-                return Ok(());
-            }
-            if !wants(&show.filter, &OWN_STATUS) {
-                return by_rules::run_command(self, shape, job).await;
-            }
-        }
-        let text = match &show.filter {
-            ShowFilter::Where(..) => show.unfiltered().into_bytes(),
-            _ => user_variables::text(&self.client.request, &self.prepared, job).to_vec(),
-        };
-        let Some(table) = self.ask_here(&shape, &text).await? else {
+/// Answers a SHOW STATUS or SHOW VARIABLES.
+pub(crate) async fn show_values(
+    session: &mut Session,
+    show: ShowValues,
+    shape: Shape,
+    job: Job,
+) -> Result<(), End> {
+    if show.status {
+        if wants_counts(&show.filter) && !hold_for_status(session, &shape).await? {
             return Ok(());
-        };
-        let definitions = table.columns;
-        let mut rows = table.rows;
-        for row in &mut rows {
-            if let [Some(name), value, ..] = &mut row[..]
-                && let Some(own) = own_value(&self.client, show.status, name)
-            {
-                *value = Some(own.into_bytes());
-            }
         }
-        if let ShowFilter::Where(condition, _) = &show.filter {
-            let condition = condition
-                .of(user_variables::text(&self.client.request, &self.prepared, job))
-                .to_vec();
-            let mut query = of_rows(&rows).into_bytes();
-            query.extend_from_slice(b" WHERE ");
-            query.extend_from_slice(&condition);
-            rows = match self.ask_here(&shape, &query).await? {
-                Some(table) => table.rows,
-                None => return Ok(()),
-            };
-        }
-        let kinds = columns(&definitions, self.client.capabilities);
-        let binary = matches!(job, Job::Execute(_));
-        let rows: Vec<Vec<u8>> = rows.iter().map(|row| encoded(row, &kinds, binary)).collect();
-        let answered = Outcome {
-            has_rows: true,
-            rows: rows.len() as u64,
-            ..Outcome::default()
-        };
-        self.variables.diagnostics.note(&shape, &answered, self.variables.mode.dialect);
-        let status = session::status_now(&self.variables, &self.transaction);
-        self.client.raw_rows(&definitions, &rows, status).await
-    }
-
-    /// Ties the session to a connection whose counts are its own. False: the client has been told why
-    /// there is none.
-    pub(crate) async fn hold_for_status(&mut self, shape: &Shape) -> Result<bool, End> {
-        if let Some(held) = &mut self.connections.current.held {
-            // What it is kept for would not outlive a reset.
-            let before = held.pins;
-            held.pins |= Pins::STATUS;
-            held.pins.count_new(before, &self.core.counters);
-            return Ok(true);
-        }
-        let (plan, target) = match route::route(self, shape, None, &[]) {
-            Ok(route) => route,
-            Err(refusal) => {
-                let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
-                return told.map(|()| false);
-            }
-        };
-        let taken = servers_tried::checkout(self, &plan, &target, shape).await;
-        let held = match taken {
-            Ok((mut lease, pins)) => {
-                let connection = lease.connection_mut();
-                let mut renewed = Ok(());
-                // Values of variables may stand on the connection alone.
-                if pins.is_empty() && !reclaim::unfetched(&self.variables) {
-                    renewed = connection.renew().await;
-                }
-                if renewed.is_ok() {
-                    renewed = connection.become_state(&self.variables.state).await;
-                }
-                renewed.map(|()| (lease, pins)).map_err(PoolError::from)
-            }
-            Err(error) => Err(error),
-        };
-        match held {
-            Ok((lease, before)) => {
-                let pins = before | Pins::STATUS;
-                pins.count_new(before, &self.core.counters);
-                self.connections.current.held = Some(Held { lease, pins });
-                Ok(true)
-            }
-            Err(error) => {
-                self.client.pool_error(&error, &target).await?;
-                Ok(false)
-            }
+        if !wants(&show.filter, &OWN_STATUS) {
+            return by_rules::run_command(session, shape, job).await;
         }
     }
+    let text = match &show.filter {
+        ShowFilter::Where(..) => show.unfiltered().into_bytes(),
+        _ => user_variables::text(&session.client.request, &session.prepared, job).to_vec(),
+    };
+    let Some(table) = ask_here(session, &shape, &text).await? else {
+        return Ok(());
+    };
+    let definitions = table.columns;
+    let mut rows = table.rows;
+    for row in &mut rows {
+        if let [Some(name), value, ..] = &mut row[..]
+            && let Some(own) = own_value(&session.client, show.status, name)
+        {
+            *value = Some(own.into_bytes());
+        }
+    }
+    if let ShowFilter::Where(condition, _) = &show.filter {
+        let condition = condition
+            .of(user_variables::text(&session.client.request, &session.prepared, job))
+            .to_vec();
+        let mut query = of_rows(&rows).into_bytes();
+        query.extend_from_slice(b" WHERE ");
+        query.extend_from_slice(&condition);
+        rows = match ask_here(session, &shape, &query).await? {
+            Some(table) => table.rows,
+            None => return Ok(()),
+        };
+    }
+    let kinds = columns(&definitions, session.client.capabilities);
+    let binary = matches!(job, Job::Execute(_));
+    let rows: Vec<Vec<u8>> = rows.iter().map(|row| encoded(row, &kinds, binary)).collect();
+    let answered = Outcome {
+        has_rows: true,
+        rows: rows.len() as u64,
+        ..Outcome::default()
+    };
+    session.variables.diagnostics.note(&shape, &answered, session.variables.mode.dialect);
+    let status = session::status_now(&session.variables, &session.transaction);
+    session.client.raw_rows(&definitions, &rows, status).await
+}
 
-    /// Asks as the session's own statement would: on the connection that it keeps, or on one that it
-    /// would run on, with its own settings of what is reported. `None`: the client has been told why
-    /// there is no answer.
-    async fn ask_here(&mut self, shape: &Shape, query: &[u8]) -> Result<Option<Table>, End> {
-        let mut run = reads::new_run(
-            &self.core,
-            &mut self.client,
-            &self.variables,
-            &mut self.run,
-            *shape,
-            Job::Frame(Expect::Results),
-        );
-        loop {
-            let kept = self.connections.current.held.is_some();
-            let place = match route::route(self, shape, None, &[]) {
-                Ok(place) => place,
-                Err(refusal) => match hold(self, &mut run, Cause::NoServer).await? {
-                    Turn::Again => continue,
-                    Turn::Answered => return Ok(None),
-                    Turn::Over { .. } => {
-                        let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
-                        return told.map(|()| None);
-                    }
-                },
-            };
-            let error = match self.try_to_ask(place, shape, query).await {
-                Ok(table) => return Ok(Some(table)),
-                Err(error) => error,
-            };
-            // Whoever kept nothing may ask the next primary anew.
-            let turn = match !kept && is_failure(&error) {
-                true => hold(self, &mut run, Cause::Failure).await?,
-                false => Turn::Over { waited_ms: 0 },
-            };
-            match turn {
-                Turn::Again => {}
+/// Ties the session to a connection whose counts are its own. False: the client has been told why
+/// there is none.
+pub(crate) async fn hold_for_status(session: &mut Session, shape: &Shape) -> Result<bool, End> {
+    if let Some(held) = &mut session.connections.current.held {
+        // What it is kept for would not outlive a reset.
+        let before = held.pins;
+        held.pins |= Pins::STATUS;
+        held.pins.count_new(before, &session.core.counters);
+        return Ok(true);
+    }
+    let (plan, target) = match route::route(session, shape, None, &[]) {
+        Ok(route) => route,
+        Err(refusal) => {
+            let told = session.client.error(&refusal.error, &[&refusal.detail]).await;
+            return told.map(|()| false);
+        }
+    };
+    let taken = servers_tried::checkout(session, &plan, &target, shape).await;
+    let held = match taken {
+        Ok((mut lease, pins)) => {
+            let connection = lease.connection_mut();
+            let mut renewed = Ok(());
+            // Values of variables may stand on the connection alone.
+            if pins.is_empty() && !reclaim::unfetched(&session.variables) {
+                renewed = connection.renew().await;
+            }
+            if renewed.is_ok() {
+                renewed = connection.become_state(&session.variables.state).await;
+            }
+            renewed.map(|()| (lease, pins)).map_err(PoolError::from)
+        }
+        Err(error) => Err(error),
+    };
+    match held {
+        Ok((lease, before)) => {
+            let pins = before | Pins::STATUS;
+            pins.count_new(before, &session.core.counters);
+            session.connections.current.held = Some(Held { lease, pins });
+            Ok(true)
+        }
+        Err(error) => {
+            session.client.pool_error(&error, &target).await?;
+            Ok(false)
+        }
+    }
+}
+
+/// Asks as the session's own statement would: on the connection that it keeps, or on one that it
+/// would run on, with its own settings of what is reported. `None`: the client has been told why
+/// there is no answer.
+async fn ask_here(
+    session: &mut Session,
+    shape: &Shape,
+    query: &[u8],
+) -> Result<Option<Table>, End> {
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        *shape,
+        Job::Frame(Expect::Results),
+    );
+    loop {
+        let kept = session.connections.current.held.is_some();
+        let place = match route::route(session, shape, None, &[]) {
+            Ok(place) => place,
+            Err(refusal) => match hold(session, &mut run, Cause::NoServer).await? {
+                Turn::Again => continue,
                 Turn::Answered => return Ok(None),
                 Turn::Over { .. } => {
-                    let told = self.client.pool_error(&error, &nowhere()).await;
+                    let told = session.client.error(&refusal.error, &[&refusal.detail]).await;
                     return told.map(|()| None);
                 }
+            },
+        };
+        let error = match try_to_ask(session, place, shape, query).await {
+            Ok(table) => return Ok(Some(table)),
+            Err(error) => error,
+        };
+        // Whoever kept nothing may ask the next primary anew.
+        let turn = match !kept && is_failure(&error) {
+            true => hold(session, &mut run, Cause::Failure).await?,
+            false => Turn::Over { waited_ms: 0 },
+        };
+        match turn {
+            Turn::Again => {}
+            Turn::Answered => return Ok(None),
+            Turn::Over { .. } => {
+                let told = session.client.pool_error(&error, &nowhere()).await;
+                return told.map(|()| None);
             }
         }
     }
+}
 
-    async fn try_to_ask(
-        &mut self,
-        place: (Plan, Target),
-        shape: &Shape,
-        query: &[u8],
-    ) -> Result<Table, PoolError> {
-        let kept = self.connections.current.held.is_some();
-        let (mut lease, pins) = match self.connections.current.held.take() {
-            Some(held) => (held.lease, held.pins),
-            None => servers_tried::checkout(self, &place.0, &place.1, shape).await?,
-        };
-        let connection = lease.connection_mut();
-        connection.owner.statement = 0;
-        let asked = ask_lent(&self.variables, connection, shape, query).await;
-        let whole = matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. }));
-        if kept {
-            // A connection that broke is found out by the next statement.
-            self.connections.current.held = Some(Held { lease, pins });
-        } else if whole {
-            reclaim::give_back_after_error(
-                &self.core,
-                &self.handle,
-                &self.variables,
-                &mut self.connections,
-                lease,
-                pins,
-            );
-        }
-        Ok(asked?)
+async fn try_to_ask(
+    session: &mut Session,
+    place: (Plan, Target),
+    shape: &Shape,
+    query: &[u8],
+) -> Result<Table, PoolError> {
+    let kept = session.connections.current.held.is_some();
+    let (mut lease, pins) = match session.connections.current.held.take() {
+        Some(held) => (held.lease, held.pins),
+        None => servers_tried::checkout(session, &place.0, &place.1, shape).await?,
+    };
+    let connection = lease.connection_mut();
+    connection.owner.statement = 0;
+    let asked = ask_lent(&session.variables, connection, shape, query).await;
+    let whole = matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. }));
+    if kept {
+        // A connection that broke is found out by the next statement.
+        session.connections.current.held = Some(Held { lease, pins });
+    } else if whole {
+        reclaim::give_back_after_error(
+            &session.core,
+            &session.handle,
+            &session.variables,
+            &mut session.connections,
+            lease,
+            pins,
+        );
     }
+    Ok(asked?)
 }
 
 /// What the current text shows of the client's connection, if it does.

@@ -3,8 +3,8 @@
 use farm::{Kill, Killed};
 use futures_channel::oneshot;
 
-use crate::introspection::peers::Elsewhere;
 use crate::per_core::Core;
+use crate::per_core::peers::Elsewhere;
 
 /// What the other routers say of their sessions.
 pub(crate) async fn sessions_elsewhere(core: &Core) -> Vec<Elsewhere> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use auth::account_places::SharedPermits;
 use farm::{Kill, Killed, Permits};
 
-use crate::introspection::view::SessionView;
+use crate::per_core::view::SessionView;
 
 /// The other routers, as far as sessions need them. Implemented by the control plane; replies may be
 /// called from any thread, and must not block.

@@ -1,10 +1,10 @@
 //! The terms that hold for one session.
 
-use crate::authentication::login::SessionUser;
 use crate::consistency::promises::Promises;
-use crate::dist_txn::terms::DistTxnTerms;
 use crate::execution::rules;
 use crate::per_core::Core;
+use crate::session::user::SessionUser;
+use crate::settings::dist_txn_terms::DistTxnTerms;
 
 /// The terms of this session: what it has chosen itself, its user's, or the farm's.
 pub(crate) fn dist_txn_terms(core: &Core, user: &SessionUser, promises: &Promises) -> DistTxnTerms {
