@@ -31,6 +31,7 @@ use crate::consistency::promises::keeping;
 use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::profile::Detail;
+use crate::execution::rules;
 use crate::introspection::{processlist, rights};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
@@ -141,6 +142,8 @@ impl Session {
             expired::end_hold(&self.handle, &mut self.connections, held).await;
         }
         self.connections.keep_required(&self.core);
+        let group = rules::group_of(&self.core, self.user.name(), self.user.peer.ip());
+        self.connections.begin_in(group.as_deref(), &self.core);
         self.variables.lasting = Vec::new();
         self.run.chosen = None;
         self.run.profile_by(Detail::Off);

@@ -35,6 +35,7 @@ use crate::consistency::client_level;
 use crate::consistency::promises::keeping;
 use crate::counters::count;
 use crate::dist_txn::end;
+use crate::execution::rules::group_of;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::recorded;
 use crate::introspection::registry::Entry;
@@ -361,6 +362,10 @@ pub(crate) async fn begin(
             }
             Err(error) => return Err(client.refuse_pool(&error).await),
         }
+    }
+    if !user.sandboxed {
+        let group = group_of(core, user.name(), user.peer.ip());
+        connections.begin_in(group.as_deref(), core);
     }
     let (info, mut session_state) = (vouch(user, client, variables), Vec::new());
     let mut ok = OkPacket::new(variables.status);
