@@ -166,14 +166,7 @@ impl Decoder {
     }
 
     fn rotate(&mut self, data: &[u8]) {
-        /// Of the number in a file's name.
-        const DIGITS: usize = 6;
-        let mut name = data.get(8..).unwrap_or_default();
-        // Before the server has said that there are checksums, four bytes of one stand behind the name.
-        if let Some(dot) = name.iter().rposition(|&byte| byte == b'.') {
-            name = &name[..name.len().min(dot + 1 + DIGITS)];
-        }
-        self.place = (String::from_utf8_lossy(name).into_owned(), 4);
+        self.place = (file_of(data), 4);
     }
 
     fn begin(&mut self, open: Open) -> Event {
@@ -246,18 +239,24 @@ fn unread(what: &str) -> Trouble {
     Trouble::Unreadable(what.to_owned())
 }
 
+/// The file that a rotate event names.
+pub fn file_of(data: &[u8]) -> String {
+    /// Of the number in a file's name.
+    const DIGITS: usize = 6;
+    let mut name = data.get(8..).unwrap_or_default();
+    // Before the server has said that there are checksums, four bytes of one stand behind the name.
+    if let Some(dot) = name.iter().rposition(|&byte| byte == b'.') {
+        name = &name[..name.len().min(dot + 1 + DIGITS)];
+    }
+    String::from_utf8_lossy(name).into_owned()
+}
+
 fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
-    const STANDALONE: u64 = 1;
-    let mut rest = Bytes(data);
-    let sequence = rest.number(8)?;
-    let domain = u32::try_from(rest.number(4)?).ok()?;
-    let flags = rest.number(1)?;
+    const STANDALONE: u8 = 1;
+    let gtid = Gtid::of_mariadb(server_id, data)?;
+    let flags = data.get(12)?;
     Some(Open {
-        gtid: Gtid::MariaDb {
-            domain,
-            server_id,
-            sequence,
-        },
+        gtid,
         standalone: flags & STANDALONE != 0,
         told: false,
     })

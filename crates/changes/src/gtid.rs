@@ -47,6 +47,18 @@ impl Gtid {
         }
     }
 
+    /// What an event of MariaDB's begins that this server logged; `None` when it cannot be read.
+    pub fn of_mariadb(server_id: u32, data: &[u8]) -> Option<Gtid> {
+        let mut rest = Bytes(data);
+        let sequence = rest.number(8)?;
+        let domain = u32::try_from(rest.number(4)?).ok()?;
+        Some(Gtid::MariaDb {
+            domain,
+            server_id,
+            sequence,
+        })
+    }
+
     /// Reads what [`Gtid`] is written as; `None` for anything else.
     pub fn parse(engine: Engine, text: &str) -> Option<Gtid> {
         if engine == Engine::MySql {

@@ -13,6 +13,7 @@ pub mod accounts;
 pub mod binlog;
 pub mod chunk;
 pub mod clone_plugin;
+pub mod commits;
 pub mod copy;
 mod dist_txn;
 mod error;

@@ -131,6 +131,10 @@ errors! {
         "Close prepared statements, or raise statements_bytes_max.";
     SERVER_LOST 1158 "08S01" false "Lost connection to server {} during query"
         "The server died or closed the connection; its statement may or may not have run.";
+    BINLOG_BY_POSITION 1236 "HY000" false "Heddle: a reader that follows group {} has to go by GTID, since a place in a file is another one on each server: MASTER_USE_GTID = slave_pos (MySQL: SOURCE_AUTO_POSITION = 1)"
+        "Let the replica go by GTID; let a program begin at a GTID (mariadb-binlog --start-position=GTID), or read to the end of the log only.";
+    BINLOG_OF_NO_GROUP 1236 "HY000" false "Heddle: the user's sessions begin in group {}, which the farm does not have"
+        "Correct `group` in the [[user]] table of this account, or create the group.";
     SERVER_LOST_IN_RESULT 1158 "08S01" true "Lost connection to server {} while it sent a result"
         "Run the read again.";
     OUTCOME_UNKNOWN 1105 "HY000" false "Heddle: outcome unknown: the server was lost, and whether the write has happened cannot be told: {}"

@@ -10,6 +10,7 @@
 //! Must not know: protocols, statements, how servers replicate. Those are the crates below.
 
 mod apply;
+mod bench_commit;
 mod cli;
 mod configuration;
 mod data_plane;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Action::Trace(flags) => cli::trace::run(&flags),
         Action::Doctor(flags) => diagnosis::run(&flags),
         Action::Apply(flags) => apply::run(&flags),
+        Action::BenchCommit(flags) => bench_commit::run(&flags),
         Action::Fabric(words) => cli::mysqlfabric::run(&words),
         Action::Top(options) => top::run(&options),
         Action::Ask(question) => cli::ask::run(&question),

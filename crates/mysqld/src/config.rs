@@ -14,6 +14,9 @@ use crate::Binary;
 /// A shorter one would let the server acknowledge commits that no replica has.
 const SEMI_SYNC_WAIT_MS: u64 = u32::MAX as u64;
 
+/// Threads with which a replica of MySQL applies.
+const APPLIERS: &str = "4";
+
 /// What distinguishes one server from the others on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -184,8 +187,7 @@ impl Options {
         put("enforce_gtid_consistency", "ON");
         // By the comments in front of statements Heddle finds out what became of a lost COMMIT.
         put("binlog_rows_query_log_events", "ON");
-        // As with MariaDB; versions that do not know the name apply in one thread by default.
-        put("loose_replica_parallel_workers", "1");
+        parallel_apply(put);
         put("performance_schema", "OFF");
         put("loose_mysqlx", "OFF");
         let Some((dir, plugins)) = binary.semi_sync_plugins() else {
@@ -234,6 +236,20 @@ impl Options {
         // A replica notices a primary that went away without a word within seconds.
         put("slave_net_timeout", "10");
     }
+}
+
+/// Replicas of MySQL apply in several threads what the primary found to touch different rows, and commit in its
+/// order, so that a position has no gaps. A transaction on a table without a primary key comes behind all that were
+/// committed before it, so its rows keep their order. Older releases have other names for the same.
+fn parallel_apply(put: &mut dyn FnMut(&str, &str)) {
+    for word in ["slave", "replica"] {
+        put(&format!("loose_{word}_parallel_type"), "LOGICAL_CLOCK");
+        put(&format!("loose_{word}_parallel_workers"), APPLIERS);
+        put(&format!("loose_{word}_preserve_commit_order"), "ON");
+    }
+    // What a transaction has to wait for, by its rows and not by who committed beside it. From 8.4 on there is
+    // nothing else.
+    put("loose_binlog_transaction_dependency_tracking", "WRITESET");
 }
 
 /// What makes an acknowledged commit survive a crash of the server and of the machine.
@@ -304,6 +320,8 @@ mod tests {
         let text = rendered(Engine::MySql);
         assert!(text.ends_with("sync_binlog = 0\n"), "{text}");
         assert!(text.contains("gtid_mode = ON"));
+        assert!(text.contains("loose_replica_parallel_workers = 4"));
+        assert!(text.contains("loose_replica_preserve_commit_order = ON"));
         assert!(!text.contains("init_rpl_role"));
     }
 

@@ -2,18 +2,25 @@
 //!
 //! What such a client sets up (its registration, its user variables) must be on the connection that
 //! the stream comes from, so the session keeps one of the primary's from then on, and nobody else
-//! gets it afterwards. Who may read what is decided by the server. The stream passes as it comes, and
-//! has no end but the client's, the server's, a KILL, or the end of the router.
+//! gets it afterwards. Who may read what is decided by the server.
+//!
+//! A stream is of a group. It has what is as safe as an acknowledged commit and nothing else ([`source`]), and
+//! ends with a network error when its server is lost or is the primary no longer. Its reader connects again and
+//! goes on at the new primary by GTID. It is not carried over unseen: what a replica asked its source when it
+//! connected (number, UUID, clock, checksums) would be another server's, and MariaDB's replica takes back a
+//! transaction of which it has the beginning when it sees that the server's number has changed.
+
+mod beginning;
+mod source;
+mod stream;
+mod withheld;
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
-use std::io;
-use std::pin::pin;
-use std::task::Poll;
 
-use channel::Duplex;
-use farm::error;
-use mysql_wire::binlog::{Events, acknowledgements};
+use farm::{GroupKind, ServerId, error};
+use mysql_wire::binlog::Dump;
+use mysql_wire::binlog::sync::Declined;
+use mysql_wire::command::Command;
 use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::Expect;
 
@@ -21,51 +28,23 @@ use crate::client::Client;
 use crate::client::answer::Answers;
 use crate::client::end::End;
 use crate::client::sink::ReplySink;
-use crate::client::stall::{Progress, Wait};
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
 use crate::connections::parked::reclaim;
 use crate::connections::pin::Pins;
+use crate::consistency::acks::wait;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
-use crate::execution::pipe::make_room;
-use crate::execution::{route, servers_tried, without};
+use crate::execution::{route, rules, servers_tried, without};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
 use crate::query::by_rules;
 use crate::session::{self, Session};
-use crate::variables::session_variables::SessionVariables;
 use crate::variables::{self, user_variables};
-
-/// Receive room for what a client says within a stream: acknowledgements are short.
-const CLIENT_BYTES: usize = 1024;
-
-/// So much may a client send ahead of the stream's end; then it is not read from any more.
-const AHEAD_BYTES_MAX: usize = 65_536;
-
-/// Once a stream has filled this many buffers it goes on in larger pieces.
-const SMALL_BUFFERS_MAX: usize = 2;
-
-/// Why a stream is over.
-enum Over {
-    /// This is the server's last packet, an EOF or an error.
-    Ended(Vec<u8>),
-    /// The server's connection broke.
-    ServerGone,
-    /// The client's did, or it was shut from here.
-    ClientGone,
-}
-
-/// The two connections of a stream, and how far it has come.
-struct Stream<'a> {
-    client: Duplex<'a>,
-    server: Duplex<'a>,
-    progress: &'a Progress,
-    /// What the client sent and the server did not get.
-    ahead: RefCell<Vec<u8>>,
-    /// The number of the client's next packet; `None` in the middle of one.
-    sequence: Cell<Option<u8>>,
-}
+use beginning::Asked;
+use source::Source;
+use stream::{Over, Stream};
+use withheld::Withheld;
 
 /// COM_REGISTER_SLAVE.
 pub(crate) async fn register_replica(session: &mut Session) -> Result<(), End> {
@@ -78,6 +57,14 @@ pub(crate) async fn register_replica(session: &mut Session) -> Result<(), End> {
 
 /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
 pub(crate) async fn read_binlog(session: &mut Session) -> Result<(), End> {
+    let payload = session.client.request.payload();
+    let by_gtid = payload.first() == Some(&(Command::BinlogDumpGtid as u8));
+    let dump = payload.get(1..).and_then(|payload| Dump::decode(payload, by_gtid));
+    let Some(dump) = dump else {
+        return session.client.error(&error::MALFORMED_PACKET, &["a request for a binlog"]).await;
+    };
+    // Whoever names a file means a place of one server.
+    let (ends, has_place) = (dump.ends, !by_gtid || !dump.file.is_empty());
     if !hold_for_replication(session).await? {
         return Ok(());
     }
@@ -87,57 +74,29 @@ pub(crate) async fn read_binlog(session: &mut Session) -> Result<(), End> {
     count(&session.core.counters.statements);
     let connection = held.lease.connection_mut();
     session.handle.at_servers.running.set(Some((connection.server, connection.thread_id)));
-    let mut moved = Ok(());
-    if user_variables::variables_differ(
-        &session.handle,
-        &session.variables,
-        connection,
-        &Shape::command(),
-    ) {
-        let job = Job::Frame(Expect::Single);
-        moved = variables::user_variables::move_variables(
-            &session.handle,
-            &session.client.request,
-            &mut session.variables,
-            &session.prepared,
-            connection,
-            &Shape::command(),
-            job,
-        )
-        .await;
+    let prepared = bring_variables(session, &mut held).await;
+    let replicates = is_of_replicas(session);
+    if let Some(asked) = &prepared
+        && has_place
+        && replicates
+        && !ends
+        && !asked.has_position
+    {
+        session.handle.at_servers.running.set(None);
+        session.connections.current.held = Some(held);
+        let group = session.connections.group(&session.core.snapshot()).map(|it| it.name.clone());
+        let group = group.unwrap_or_default();
+        session.client.error(&error::BINLOG_BY_POSITION, &[&group]).await?;
+        return Err(End::Quit);
     }
-    let mut over = Over::ServerGone;
-    let mut sequence = Some(1);
-    if moved.is_ok() {
-        let (frame, range) = session.client.request.lend();
-        let (sent, frame) = connection.send(frame, range).await;
-        session.client.request.restore(frame);
-        let mut ahead = Vec::new();
-        session.client.request.take_rest(&mut ahead);
-        if sent.is_ok()
-            && let Some(client) = session.client.duplex()
-        {
-            session.handle.streams.set(true);
-            let progress = session.handle.progress.clone();
-            let stream = Stream {
-                client,
-                server: connection.duplex(),
-                progress: &progress,
-                ahead: RefCell::new(ahead),
-                sequence: Cell::new(Some(1)),
-            };
-            over = stream.run(session.core.take_buffer()).await;
-            sequence = stream.sequence.get();
-            ahead = stream.ahead.into_inner();
-            session.handle.streams.set(false);
-        }
-        session.client.request.give_rest(&ahead);
-    }
+    let (over, sequence) = match prepared {
+        Some(asked) => pass_stream(session, &mut held, &asked, replicates).await,
+        None => (Over::ServerGone, Some(1)),
+    };
     session.handle.at_servers.running.set(None);
     end_of_stream(
         (&session.core, &session.handle),
         &mut session.client,
-        &mut session.variables,
         &mut session.connections,
         held,
         over,
@@ -146,10 +105,90 @@ pub(crate) async fn read_binlog(session: &mut Session) -> Result<(), End> {
     .await
 }
 
+/// The session's group has a primary that others follow, so that a failover may take something back.
+fn is_of_replicas(session: &Session) -> bool {
+    let snapshot = session.core.snapshot();
+    let group = session.connections.group(&snapshot);
+    group.is_some_and(|group| group.kind == GroupKind::Replication)
+}
+
+/// Brings the session's variables to its connection and reads what they ask for; `None` when the server is
+/// gone.
+async fn bring_variables(session: &mut Session, held: &mut Held) -> Option<Asked> {
+    let (connection, shape) = (held.lease.connection_mut(), Shape::command());
+    if user_variables::variables_differ(&session.handle, &session.variables, connection, &shape) {
+        let moved = variables::user_variables::move_variables(
+            &session.handle,
+            &session.client.request,
+            &mut session.variables,
+            &session.prepared,
+            connection,
+            &shape,
+            Job::Frame(Expect::Single),
+        );
+        moved.await.ok()?;
+    }
+    beginning::asked(connection).await.ok()
+}
+
+/// Sends the request and passes on what comes. Also tells the number of the next packet.
+async fn pass_stream(
+    session: &mut Session,
+    held: &mut Held,
+    asked: &Asked,
+    withholds: bool,
+) -> (Over, Option<u8>) {
+    let connection = held.lease.connection_mut();
+    let mut source = withholds.then(|| {
+        let copies =
+            wait::copies(&session.core, &session.handle, &session.user, &session.transaction);
+        let (pass, seat) = (&session.user.identity.pass, session.connections.current.group);
+        Source::new(&session.core, pass, seat, connection, copies)
+    });
+    let (frame, range) = session.client.request.lend();
+    let (sent, frame) = connection.send(frame, range).await;
+    session.client.request.restore(frame);
+    let mut ahead = Vec::new();
+    session.client.request.take_rest(&mut ahead);
+    let progress = session.client.progress.clone();
+    let (mut over, mut sequence) = (Over::ServerGone, Some(1));
+    if sent.is_ok()
+        && let Some(client) = session.client.duplex()
+    {
+        session.handle.streams.set(true);
+        let stream = Stream {
+            client,
+            withheld: RefCell::new(Withheld::new(connection.engine(), withholds)),
+            server: connection.duplex(),
+            progress: &progress,
+            counters: &session.core.counters,
+            declined: asked.semi_sync.then(|| RefCell::new(Declined::new())),
+            ahead: RefCell::new(ahead),
+            server_gone: Cell::new(false),
+            sends: Cell::new(false),
+            turn: Cell::new(0),
+        };
+        over = stream.run(session.core.take_buffer(), source.as_mut()).await;
+        sequence = stream.next_sequence();
+        ahead = stream.ahead.into_inner();
+        session.handle.streams.set(false);
+    }
+    session.client.request.give_rest(&ahead);
+    session.core.waits.acks.interrupt(session.handle.id);
+    if let Some(source) = source {
+        source.end();
+    }
+    (over, sequence)
+}
+
 /// Has the session keep a connection of the primary to itself, with its variables there. False
-/// when the client has been told why there is none.
+/// when the client has been told why there is none. What it asked before, it asked of the same primary, or the
+/// session ends.
 async fn hold_for_replication(session: &mut Session) -> Result<bool, End> {
     let shape = Shape::command();
+    if !enter_group(session).await? {
+        return Ok(false);
+    }
     let (mut lease, mut pins) = loop {
         let (plan, target) = match route::route(session, &shape, None, &[]) {
             Ok(route) => route,
@@ -174,6 +213,11 @@ async fn hold_for_replication(session: &mut Session) -> Result<bool, End> {
             }
         }
     };
+    let server = lease.connection().server;
+    if let Some(before) = session.connections.led_before(server) {
+        lease.connection_mut().condemn();
+        return Err(lose_primary(&session.core, &mut session.client, before).await);
+    }
     if session.handle.killed.get() {
         reclaim::give_back_after_error(
             &session.core,
@@ -195,130 +239,77 @@ async fn hold_for_replication(session: &mut Session) -> Result<bool, End> {
     Ok(true)
 }
 
+/// Makes the group that the account's sessions begin in the current one. False when the client has been told that
+/// there is no such group.
+async fn enter_group(session: &mut Session) -> Result<bool, End> {
+    let (core, user) = (&session.core, &session.user);
+    let Some(name) = rules::group_of(core, user.name(), user.peer.ip()) else {
+        return Ok(true);
+    };
+    let snapshot = core.snapshot();
+    match snapshot.group(&name) {
+        Some(group) => session.connections.switch_to(group, core),
+        None => {
+            session.client.error(&error::BINLOG_OF_NO_GROUP, &[&name]).await?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Tells the client how its stream ended. `sequence` is the number of the next packet, where one
 /// can be sent.
 async fn end_of_stream(
     (core, handle): (&Core, &Handle),
     client: &mut Client,
-    variables: &mut SessionVariables,
     connections: &mut GroupConnections,
     held: Held,
     over: Over,
     sequence: Option<u8>,
 ) -> Result<(), End> {
+    if matches!(over, Over::ServerGone) && !handle.killed.get() {
+        count(&core.counters.binlog_streams_moved);
+    }
     client.sequence = sequence.unwrap_or_default();
-    let said = match over {
-        Over::Ended(packet) => {
+    match over {
+        Over::Ended(mut packet) => {
             let refused = denied(&packet);
+            if let (Some(number), Some(place)) = (sequence, packet.get_mut(HEADER_BYTES - 1)) {
+                *place = number;
+            }
             client.say(packet).await?;
             if !refused {
                 // As the servers do, whether the end is an error or not.
                 return Err(End::Quit);
             }
             connections.current.held = Some(held);
-            return Ok(());
+            Ok(())
         }
-        Over::ClientGone if !handle.killed.get() => return Err(End::Gone),
-        _ if sequence.is_none() => return Err(End::TornResult),
-        Over::ClientGone => return Err(session::last_word(core, client).await),
-        Over::ServerGone if handle.killed.get() => {
-            return Err(session::last_word(core, client).await);
+        Over::ClientGone if !handle.killed.get() => Err(End::Gone),
+        _ if sequence.is_none() => Err(End::TornResult),
+        _ if handle.killed.get() => Err(session::last_word(core, client).await),
+        _ => {
+            let server = held.lease.connection().server;
+            Err(lose_primary(core, client, server).await)
         }
-        Over::ServerGone => {
-            count(&core.counters.servers_lost);
-            let server = core.snapshot();
-            let server = server.server(held.lease.connection().server);
-            let server = server.map(|s| format!("{}:{}", s.host, s.port));
-            let server = server.unwrap_or_default();
-            client.error(&error::SERVER_LOST, &[&server]).await
-        }
-    };
-    if let Some(own) = variables.user_variables.as_mut() {
-        own.lose_silently();
     }
-    connections.ties = None;
-    said
+}
+
+/// Ends a session whose server is lost, or is the primary no longer: a replica takes this for a failure of the
+/// network, and connects again at once.
+async fn lose_primary(core: &Core, client: &mut Client, server: ServerId) -> End {
+    count(&core.counters.servers_lost);
+    let snapshot = core.snapshot();
+    let server = snapshot.server(server).map(|it| format!("{}:{}", it.host, it.port));
+    let server = server.unwrap_or_default();
+    match client.error(&error::SERVER_LOST, &[&server]).await {
+        Ok(()) => End::Quit,
+        Err(end) => end,
+    }
 }
 
 /// The packet is ER_SPECIFIC_ACCESS_DENIED_ERROR: no stream has begun.
 fn denied(packet: &[u8]) -> bool {
     let number = packet.get(HEADER_BYTES + 1..HEADER_BYTES + 3);
     packet.get(HEADER_BYTES) == Some(&0xFF) && number == Some(&1227u16.to_le_bytes())
-}
-
-impl Stream<'_> {
-    /// Passes the stream on until either side ends it.
-    async fn run(&self, buffer: Vec<u8>) -> Over {
-        let mut down = pin!(self.pass_events(buffer));
-        let mut up = pin!(self.pass_acknowledgements());
-        poll_fn(|context| {
-            if let Poll::Ready(over) = down.as_mut().poll(context) {
-                return Poll::Ready(over);
-            }
-            up.as_mut().poll(context)
-        })
-        .await
-    }
-
-    /// From the server to the client. The last packet is not sent: before it is, nobody may be
-    /// receiving from the client any more, or its next command would be lost.
-    async fn pass_events(&self, mut buffer: Vec<u8>) -> Over {
-        let (mut events, mut pieces) = (Events::new(), 0);
-        loop {
-            make_room(&mut buffer, 0, pieces > SMALL_BUFFERS_MAX);
-            let (received, filled) = self.server.recv(buffer).await;
-            buffer = filled;
-            if !matches!(received, Ok(1..)) {
-                return Over::ServerGone;
-            }
-            pieces += 1;
-            let walked = events.walk(&buffer);
-            if walked.events > 0 {
-                self.sequence.set(None);
-                self.progress.begin(Wait::Send);
-                let (sent, back) = self.client.send(buffer, 0..walked.events).await;
-                self.progress.end();
-                buffer = back;
-                if sent.is_err() {
-                    return Over::ClientGone;
-                }
-                buffer.drain(..walked.events);
-            }
-            self.sequence.set(events.next_sequence());
-            if walked.last > 0 {
-                buffer.truncate(walked.last);
-                return Over::Ended(buffer);
-            }
-        }
-    }
-
-    /// From the client to the server: acknowledgements of a semi-synchronous replica. Anything else
-    /// is a command, which has to wait for the stream's end.
-    async fn pass_acknowledgements(&self) -> Over {
-        let mut buffer = Vec::with_capacity(CLIENT_BYTES);
-        loop {
-            let (received, filled) = self.client.recv(buffer).await;
-            buffer = filled;
-            if !matches!(received, Ok(1..)) {
-                return Over::ClientGone;
-            }
-            let told: Vec<u8> = {
-                let mut ahead = self.ahead.borrow_mut();
-                ahead.append(&mut buffer);
-                let bytes = acknowledgements(&ahead);
-                ahead.drain(..bytes).collect()
-            };
-            if !told.is_empty() && self.tell(told).await.is_err() {
-                return Over::ServerGone;
-            }
-            if self.ahead.borrow().len() > AHEAD_BYTES_MAX {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    async fn tell(&self, bytes: Vec<u8>) -> io::Result<()> {
-        let range = 0..bytes.len();
-        self.server.send(bytes, range).await.0
-    }
 }

@@ -34,6 +34,7 @@ use crate::consistency::promises::keeping;
 use crate::dist_txn::end;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::profile::Detail;
+use crate::execution::rules;
 use crate::introspection::{processlist, rights};
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
@@ -145,6 +146,8 @@ async fn forget_everything(session: &mut Session) {
         expired::end_hold(&session.handle, &mut session.connections, held).await;
     }
     session.connections.keep_required(&session.core);
+    let group = rules::group_of(&session.core, session.user.name(), session.user.peer.ip());
+    session.connections.begin_in(group.as_deref(), &session.core);
     session.variables.lasting = Vec::new();
     session.run.chosen = None;
     session.run.profile_by(Detail::Off);

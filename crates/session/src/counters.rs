@@ -107,6 +107,8 @@ counters! {
     pins_status "Sessions pinned by asking for the counts of their session.";
     pins_replication "Sessions pinned by registering as a replica or reading a binlog.";
     binlog_streams_now "Sessions that read a binlog now.";
+    binlog_streams_moved "Streams of binlogs that ended because their server was lost or is the primary no longer.";
+    binlog_transactions_passed "Transactions that went on to readers of binlogs.";
     sessions_pinned_now "Sessions that something ties to a server connection now.";
     transactions_now "Sessions that keep a server connection for a transaction alone now.";
     holds_diagnostics "Connections held until the session's next statement, for its diagnostics.";

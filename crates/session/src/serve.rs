@@ -278,6 +278,10 @@ pub(crate) async fn begin(
             Err(error) => return Err(client.refuse_pool(&error).await),
         }
     }
+    if !user.sandboxed {
+        let group = group_of(core, user.name(), user.peer.ip());
+        connections.begin_in(group.as_deref(), core);
+    }
     let (info, mut session_state) = (vouch(user, client, variables), Vec::new());
     let mut ok = OkPacket::new(variables.status);
     let tracks = client.capabilities;

@@ -40,6 +40,7 @@ pub use introspection::farm_table::{FarmSchema, FarmTables, farm_tables, with_fa
 pub use introspection::identity::identify;
 pub use introspection::kill::{Kill, Victim, kill, processlist};
 pub use introspection::listing::{Listing, listings, with_listings};
+pub use introspection::replica::is_of_replica;
 pub use introspection::rewrite::{Ask, replace};
 pub use introspection::show::{ShowFilter, ShowValues, flushes_status, show_values};
 pub use lexer::mode::{Dialect, Mode, Multibyte};

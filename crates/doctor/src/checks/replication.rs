@@ -152,6 +152,12 @@ pub(crate) fn commit_order(at: &At<'_>) -> Option<Found> {
     wants(at, &names, &["ON", "1"]).filter(|_| applies_in_parallel(at))
 }
 
+/// A primary that tracks by commits alone tells its replicas to wait for what was committed in between.
+pub(crate) fn dependency_tracking(at: &At<'_>) -> Option<Found> {
+    let name = ["binlog_transaction_dependency_tracking"];
+    wants_now(at, &name, &["WRITESET", "WRITESET_SESSION"]).filter(|_| applies_in_parallel(at))
+}
+
 /// `optimistic` and `conservative` keep the order of commits; the others do not, or apply one by one.
 pub(crate) fn parallel_mode(at: &At<'_>) -> Option<Found> {
     let wanted = ["optimistic", "conservative", "aggressive"];

@@ -158,6 +158,8 @@ pub const TABLE: &[Check] = &[
         "the replica applies one transaction at a time, and lags under load", "slave_parallel_threads = 4 (MySQL: replica_parallel_workers = 4) in its configuration"),
     check("commit_order", Warning, Follower(replication::commit_order), RESTART,
         "reads see a later commit before an earlier one, and positions have gaps", "replica_preserve_commit_order = ON in its configuration"),
+    check("dependency_tracking", Info, Follower(replication::dependency_tracking), Safe,
+        "replicas apply little in parallel unless many commit at the same time", "SET GLOBAL binlog_transaction_dependency_tracking = WRITESET"),
     check("parallel_mode", Warning, Follower(replication::parallel_mode), RESTART,
         "threads for parallel apply are there and wait for each other", "slave_parallel_mode = optimistic in its configuration"),
 

@@ -65,6 +65,7 @@ const MYSQL: &[(&str, &str)] = &[
     ("relay_log_info_repository", "TABLE"),
     ("replica_parallel_workers", "4"),
     ("replica_preserve_commit_order", "ON"),
+    ("binlog_transaction_dependency_tracking", "WRITESET"),
     ("transaction_isolation", "REPEATABLE-READ"),
     ("collation_server", "utf8mb4_0900_ai_ci"),
     ("rpl_semi_sync_source_wait_point", "AFTER_SYNC"),

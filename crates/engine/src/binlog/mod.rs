@@ -29,14 +29,14 @@ use crate::error::Error;
 use crate::link::{Link, text};
 use crate::probe::is_on;
 pub use changes::{
-    Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Statement, Table, Xid,
+    Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Shown, Statement, Table, Xid,
 };
 pub use extent::extent;
 pub use reader::{Reader, is_gap};
 pub(crate) use sids::sids;
 pub use trace::{Touched, Written, is_after};
 use trace::{Trace, tag_of};
-pub use vantage::{Shown, shown, vantage};
+pub use vantage::{shown, vantage};
 
 const OPERATION: &str = "read the binlog";
 

@@ -21,6 +21,7 @@ use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::apply::Apply;
+use crate::bench_commit::BenchCommit;
 use crate::cli::ask::{Question, RouterFlags};
 use crate::settings::Listens;
 use crate::{diagnosis, settings, top};
@@ -36,6 +37,7 @@ pub enum Action {
     Trace(trace::Show),
     Doctor(diagnosis::Flags),
     Apply(Apply),
+    BenchCommit(BenchCommit),
     /// In the words of `mysqlfabric`.
     Fabric(Vec<String>),
     Top(top::Options),
@@ -260,12 +262,23 @@ pub fn read() -> Action {
         "apply" => {
             Action::Apply(Apply::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
         }
+        BENCH_COMMIT => Action::BenchCommit(
+            BenchCommit::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+        ),
         FABRIC => {
             let words = matches.get_many::<String>(WORDS).into_iter().flatten();
             Action::Fabric(words.cloned().collect())
         }
         group => Action::Ask(question(group, matches)),
     }
+}
+
+const BENCH_COMMIT: &str = "bench-commit";
+
+fn bench_commit() -> Command {
+    BenchCommit::augment_args(Command::new(BENCH_COMMIT)).about(
+        "Measures commits per second of servers of yours, and their replicas' lag (docs/REPLICATION.md)",
+    )
 }
 
 const BINLOG: &str = "binlog";
@@ -333,6 +346,7 @@ fn program() -> Command {
         .subcommand(top::Options::augment_args(Command::new(TOP)).about(TOP_ABOUT))
         .subcommand(doctor())
         .subcommand(Apply::augment_args(Command::new("apply")).about(APPLY_ABOUT))
+        .subcommand(bench_commit())
         .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
     groups.dedup();

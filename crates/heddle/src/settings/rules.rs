@@ -262,6 +262,7 @@ impl<'a> Keys<'a> {
             atomic: self.one("atomic", |text: &str| {
                 Atomic::parse(text).ok_or("xa, single or best-effort")
             }),
+            group: self.text("group"),
         }
     }
 

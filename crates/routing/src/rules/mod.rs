@@ -45,6 +45,8 @@ pub struct UserDefaults {
     pub monotonic: Option<bool>,
     pub marks: Option<bool>,
     pub atomic: Option<Atomic>,
+    /// Where they run what names no table: the group of this name, in place of the home group.
+    pub group: Option<String>,
 }
 
 /// All rules in force. Immutable: changed ones are published whole.

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{ConnectionError, Lease, PoolError, SessionState};
+use backend::{Connection, ConnectionError, Lease, PoolError, SessionState};
 use farm::{Group, ServerId, Snapshot};
 
 use crate::connections::home::{HOME, group_of};
@@ -49,6 +49,10 @@ pub(crate) struct GroupConnections {
     pub others: Vec<GroupConnection>,
     /// What ties the session to its connection, once anything has.
     pub ties: Option<Box<Ties>>,
+    /// The group that the account's sessions begin in, where that is not the home group.
+    pub begun: Option<Box<str>>,
+    /// The first group that was spoken to, and which primary of it has answered.
+    pub met: Option<(u32, ServerId)>,
 }
 
 impl GroupConnections {
@@ -108,6 +112,29 @@ impl GroupConnections {
         }
         self.current.held = Some(held);
         Err(error.into())
+    }
+
+    /// The session begins in this group, or in the home group. The name may be of no group.
+    pub fn begin_in(&mut self, group: Option<&str>, core: &Core) {
+        let snapshot = core.shared.published.load();
+        if let Some(group) = group.and_then(|name| snapshot.group(name)) {
+            self.switch_to(group, core);
+        }
+        self.begun = group.map(Box::from);
+        self.met = None;
+    }
+
+    /// Notes which primary of the current group was the first to answer.
+    pub fn meet(&mut self, connection: &Connection) {
+        if self.met.is_none() && !connection.is_guarded() {
+            self.met = Some((self.current.group, connection.server));
+        }
+    }
+
+    /// The primary that has answered before, where that is another one than this.
+    pub fn led_before(&self, server: ServerId) -> Option<ServerId> {
+        let (group, before) = self.met?;
+        (group == self.current.group && before != server).then_some(before)
     }
 
     /// The session starts anew, in the home group. Of each group it keeps what its reads must have,

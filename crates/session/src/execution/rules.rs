@@ -203,6 +203,12 @@ pub(crate) fn atomic_of(core: &Core, user: &[u8], client: IpAddr) -> Option<Atom
     rules.defaults(user, client).and_then(|own| own.atomic)
 }
 
+/// The group in which sessions of this user begin; `None` for the home group.
+pub(crate) fn group_of(core: &Core, user: &[u8], client: IpAddr) -> Option<String> {
+    let rules = core.shared.rules.load();
+    rules.defaults(user, client).and_then(|own| own.group.clone())
+}
+
 /// Whether the writes of this user are marked.
 pub(crate) fn marks_of(core: &Core, user: &[u8], client: IpAddr) -> bool {
     let rules = core.shared.rules.load();

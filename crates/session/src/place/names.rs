@@ -80,6 +80,10 @@ pub(crate) fn in_database(
         return Where::Stay;
     }
     let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let begun = connections.begun.as_deref().filter(|_| database.is_empty());
+    if let Some(begun) = begun.and_then(|name| snapshot.group(name)) {
+        return Where::Group(begun.clone());
+    }
     let here = connections.group(snapshot).map(|group| &group.name);
     if let (Some(here), Some(there)) = (here, sharding.database(&database)) {
         let mut maps = sharding.maps().iter();

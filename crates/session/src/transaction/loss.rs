@@ -5,6 +5,7 @@
 //! hears that, and what else the session lost.
 
 use farm::{ClientError, error};
+use mysql_wire::command::Command;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
@@ -73,8 +74,19 @@ pub(crate) async fn hold_refused(
         Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
     };
     place_error(&mut session.client, run)?;
+    leave_replica(&session.client)?;
     session.client.error(&refusal.error, &[&detail]).await?;
     Ok(false)
+}
+
+/// Ends the session in place of an error where that would stop a replica which has just connected: one whose
+/// connection ends comes again.
+fn leave_replica(client: &Client) -> Result<(), End> {
+    let text = client.request.payload().strip_prefix(&[Command::Query as u8]);
+    match text.is_some_and(sqltext::is_of_replica) {
+        true => Err(End::Quit),
+        false => Ok(()),
+    }
 }
 
 /// The primary, or whoever else may run the statement, gave no connection: the same.
@@ -97,6 +109,7 @@ pub(crate) async fn hold_failed(
     }
     if matches!(turn, Turn::Over { .. }) {
         place_error(&mut session.client, run)?;
+        leave_replica(&session.client)?;
         session.client.pool_error(&error, &tried.target).await?;
     }
     Ok(false)
@@ -229,6 +242,7 @@ pub(crate) async fn tell_loss(
     if session.handle.killed.get() {
         return Err(session::last_word(&session.core, &mut session.client).await);
     }
+    leave_replica(&session.client)?;
     let (client, pins) = (&mut session.client, run.pins);
     if let Some((error, detail)) = told {
         client.error(&error, &[&detail]).await?;

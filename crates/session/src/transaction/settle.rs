@@ -50,6 +50,7 @@ pub(crate) fn note_answer(
     changes: &Changes,
 ) {
     note_route(session, connection, run, outcome, changes);
+    session.connections.meet(connection);
     recall::keep_reply(session, outcome, connection.server);
     defaults::note_globals(&session.core, run, outcome, connection.server);
 }

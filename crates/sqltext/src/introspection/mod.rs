@@ -14,5 +14,6 @@ pub(crate) mod farm_table;
 pub(crate) mod identity;
 pub(crate) mod kill;
 pub(crate) mod listing;
+pub(crate) mod replica;
 pub(crate) mod rewrite;
 pub(crate) mod show;

@@ -7,5 +7,6 @@ mod life;
 mod mysql;
 mod outcomes;
 mod panics;
+mod parallel;
 mod rejoin;
 mod rules;
