@@ -449,6 +449,7 @@ impl Maker<'_, '_> {
             locks: false,
             clock: false,
             reasons: vec![why],
+            sending: None,
         })
     }
 
