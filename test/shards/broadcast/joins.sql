@@ -581,9 +581,6 @@ SELECT x.a, x.n, COUNT(*) FROM facts f JOIN (SELECT a, COUNT(*) AS n FROM smalls
 
 SELECT x.k, x.n FROM (SELECT f.k, COUNT(*) AS n FROM facts f WHERE f.a IN (SELECT a FROM smalls) GROUP BY f.k) x WHERE x.n > 2 ORDER BY x.k;
 
--- bag
-SELECT f.a, SUM(f.amount) FROM facts f JOIN smalls s ON s.a = f.a GROUP BY f.a WITH ROLLUP;
-
 -- free: 1
 SELECT DISTINCT s.c FROM facts f JOIN smalls s ON s.c = f.c ORDER BY s.c;
 
@@ -638,9 +635,6 @@ SELECT x.e, x.n, COUNT(*) FROM facts f JOIN (SELECT e, COUNT(*) AS n FROM smalls
 
 SELECT x.k, x.n FROM (SELECT f.k, COUNT(*) AS n FROM facts f WHERE f.e IN (SELECT e FROM smalls) GROUP BY f.k) x WHERE x.n > 2 ORDER BY x.k;
 
--- bag
-SELECT f.e, SUM(f.amount) FROM facts f JOIN smalls s ON s.e = f.e GROUP BY f.e WITH ROLLUP;
-
 SELECT DISTINCT s.g FROM facts f JOIN smalls s ON s.g = f.g ORDER BY s.g;
 
 SELECT f.g, COUNT(*) AS n, COUNT(DISTINCT f.k) AS keys_of FROM facts f JOIN smalls s ON s.g = f.g GROUP BY f.g ORDER BY f.g;
@@ -664,9 +658,6 @@ SELECT f.k, COUNT(*) FROM facts f JOIN smalls s ON s.g = f.g GROUP BY f.k ORDER 
 SELECT x.g, x.n, COUNT(*) FROM facts f JOIN (SELECT g, COUNT(*) AS n FROM smalls GROUP BY g) x ON x.g = f.g GROUP BY x.g, x.n ORDER BY x.g;
 
 SELECT x.k, x.n FROM (SELECT f.k, COUNT(*) AS n FROM facts f WHERE f.g IN (SELECT g FROM smalls) GROUP BY f.k) x WHERE x.n > 2 ORDER BY x.k;
-
--- bag
-SELECT f.g, SUM(f.amount) FROM facts f JOIN smalls s ON s.g = f.g GROUP BY f.g WITH ROLLUP;
 
 
 # Shapes of TPC-H.
