@@ -3,12 +3,10 @@
 
 Both have the same rows. On the farm orders lie with their lines and parts with their suppliers, customers
 by a key of their own, and suppliers, nations and regions are on every group. Contenders take turns within
-each round; the table shows medians, their ratio, and how many rows the farm moved. Answers are compared.
+each round; the table shows medians, their ratio, how many rows the farm gathered or sent to its groups, and how many bytes
+of rows its servers sent to the router. Answers are compared.
 
-With CPU_PERCENT each server has so much of one CPU, as if it had a machine of its own; then the farm's servers
-have three times what the one server has.
-
-Environment or flags: ROUNDS=3 SCALE=0.1 QUERIES=1,2,… POOL_MB=1024 CPU_PERCENT=30 HEDDLE=bin/heddle
+Environment or flags: ROUNDS=3 SCALE=0.1 QUERIES=1,2,… HEDDLE=bin/heddle
 """
 
 import argparse
@@ -19,7 +17,6 @@ import sys
 import time
 
 import wire
-from capped import capped
 from entry import prepare, run
 from processes import ROOT, Failed, Farm, address_of
 from shard import command
@@ -32,8 +29,6 @@ TIMEOUT_S = 1800
 
 # What the table allows of the ratio: of the sums, and of one query.
 SUM_MAX, QUERY_MAX = 1.0, 3.0
-# Where each server has its share of a CPU, three of them are to take half of the time at most.
-CAPPED_SUM_MAX = 0.5
 
 
 class Suite:
@@ -123,8 +118,11 @@ def set_up(suite, farm, one_address, home, shards, scale):
 
 
 def moved(client):
-    """The rows that the farm has gathered so far."""
-    return next(int(row[1]) for row in client.query("HEDDLE STATUS") if row[0] == "gathered_rows")
+    """The rows that the farm has gathered or sent to groups so far, and the bytes of rows that servers have sent to it."""
+    counted = {row[0]: int(row[1]) for row in client.query("HEDDLE STATUS") if row[0] in ("gathered_rows", "broadcast_rows")}
+    # The last columns are `bytes_read` and the router.
+    read = sum(int(row[-2]) for row in client.query("HEDDLE digest list --limit=0"))
+    return sum(counted.values()), read
 
 
 def ask(connection, text):
@@ -134,7 +132,7 @@ def ask(connection, text):
 
 
 def measure(suite, farm, one_address, chosen, rounds):
-    """Of each query the seconds on one server and on the farm, and the rows that were moved."""
+    """Of each query the seconds on one server and on the farm, and the rows and bytes that were moved."""
     samples = {number: [] for number, _ in chosen}
     with (wire.Connection(farm.address, suite.name, timeout_s=TIMEOUT_S) as client,
           wire.Connection(one_address, ONE, timeout_s=TIMEOUT_S) as one):
@@ -145,24 +143,25 @@ def measure(suite, farm, one_address, chosen, rounds):
                 farm_s, found = ask(client, text)
                 if found != expected:
                     raise Failed(f"query {number} is answered otherwise over shards")
-                samples[number].append((one_s, farm_s, moved(client) - before))
+                rows, size = (now - then for now, then in zip(moved(client), before))
+                samples[number].append((one_s, farm_s, rows, size))
     return samples
 
 
-def report(samples, sum_max):
+def report(samples):
     """Prints the table; true when everything is within its bounds."""
-    print("| query | one server | farm | ratio | rows moved |")
-    print("| ---: | ---: | ---: | ---: | ---: |")
+    print("| query | one server | farm | ratio | rows moved | bytes read |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     sums, worst = [0.0, 0.0], 0.0
     for number, taken in samples.items():
-        one_s, farm_s, rows = (statistics.median(it[at] for it in taken) for at in range(3))
+        one_s, farm_s, rows, size = (statistics.median(it[at] for it in taken) for at in range(4))
         sums = [sums[0] + one_s, sums[1] + farm_s]
         worst = max(worst, farm_s / one_s)
-        print(f"| {number} | {one_s * 1000:.0f} ms | {farm_s * 1000:.0f} ms | ×{farm_s / one_s:.2f} | {rows:,.0f} |")
+        print(f"| {number} | {one_s * 1000:.0f} ms | {farm_s * 1000:.0f} ms | ×{farm_s / one_s:.2f} | {rows:,.0f} | {size:,.0f} |")
     ratio = sums[1] / sums[0]
-    print(f"| sum | {sums[0]:.2f} s | {sums[1]:.2f} s | ×{ratio:.2f}, at most ×{sum_max} | |")
+    print(f"| sum | {sums[0]:.2f} s | {sums[1]:.2f} s | ×{ratio:.2f}, at most ×{SUM_MAX} | | |")
     print()
-    met = ratio <= sum_max and worst <= QUERY_MAX
+    met = ratio <= SUM_MAX and worst <= QUERY_MAX
     print("All bounds hold." if met else f"NOT all bounds hold: one query takes ×{worst:.2f}, at most ×{QUERY_MAX}.")
     return met
 
@@ -180,19 +179,12 @@ def bench(suite, options):
                 version = connection.value("SELECT VERSION()")
                 connection.query("SET GLOBAL sync_binlog = 0")
                 connection.query("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-                # So much that the one server keeps all of its rows in memory, too: three servers have three pools.
-                connection.query(f"SET GLOBAL innodb_buffer_pool_size = {options.pool_mb << 20}")
-        pids = [server["pid"] for server in farm.servers()]
-        cap = f", each with {options.cpu_percent} % of a CPU" if options.cpu_percent else ""
         print(f"# bench-{suite.name}: scale factor {options.scale}, {GROUPS} groups, {options.rounds} rounds\n")
         print(f"- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
               f"{os.getloadavg()[0]:.1f}; all servers and the client are on it")
-        print(f"- {GROUPS} groups of one server, {version}; the one server is the first group's, asked straight; "
-              f"innodb_buffer_pool_size {options.pool_mb} MB on each{cap}\n")
+        print(f"- {GROUPS} groups of one server, {version}; the one server is the first group's, asked straight\n")
         set_up(suite, farm, servers[home], home, groups, options.scale)
-        with capped(pids, options.cpu_percent):
-            samples = measure(suite, farm, servers[home], chosen, options.rounds)
-        return report(samples, CAPPED_SUM_MAX if options.cpu_percent else SUM_MAX)
+        return report(measure(suite, farm, servers[home], chosen, options.rounds))
 
 
 def main(suite):
@@ -200,8 +192,6 @@ def main(suite):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=int(env("ROUNDS", "3")))
     parser.add_argument("--scale", type=float, default=float(env("SCALE", "0.1")))
-    parser.add_argument("--pool-mb", type=int, default=int(env("POOL_MB", "1024")), help="buffer pool of each server")
-    parser.add_argument("--cpu-percent", type=int, default=int(env("CPU_PERCENT", "0")), help="of each server; 0: all")
     parser.add_argument("--queries", default=env("QUERIES", ""), help="numbers with commas; all without")
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()

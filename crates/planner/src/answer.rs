@@ -40,6 +40,30 @@ pub struct Answer {
     pub clock: bool,
     /// Why no better tier will do; for people.
     pub reasons: Vec<String>,
+    /// Tables that each group gets before its fragments run there.
+    pub sending: Option<Box<Sending>>,
+}
+
+/// Tables that are put on the groups of an answer before its fragments run there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sending {
+    /// What their rows are fetched with. No group's rows of one depend on those of another.
+    pub fragments: Vec<Fragment>,
+    /// What takes the rows up on each group, for each fragment.
+    pub tables: Vec<Part>,
+    /// What each fragment is expected to give.
+    pub expected: Vec<Volume>,
+    /// If the rows of all have more bytes, the statement is answered otherwise.
+    pub bytes_max: u64,
+    /// How it is answered then, and wherever else the tables cannot be sent.
+    pub instead: Box<Answer>,
+}
+
+/// Rows, and their bytes as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    pub rows: u64,
+    pub bytes: u64,
 }
 
 /// A statement of one's own on some groups.

@@ -15,6 +15,7 @@ pub mod advise;
 mod analysis;
 mod answer;
 pub mod belongs;
+mod broadcast;
 mod by_keys;
 pub mod catalog;
 mod columns;
@@ -40,8 +41,9 @@ pub mod views;
 pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
     Answer, Asked, Changing, Finish, Fragment, Load, Merging, Order, Part, Passed, Reduced,
-    Reduction, Scratch, Tier, Unanswered, Written,
+    Reduction, Scratch, Sending, Tier, Unanswered, Volume, Written,
 };
+pub use broadcast::{Sizes, by_broadcast, every_broadcast};
 pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys, orders_by_place};
 pub use catalog::{Catalog, Kind};
 pub use columns::{FIELD_END, ROW_END, put_field};

@@ -126,6 +126,8 @@ pub struct Gathering {
     pub bytes_max: u64,
     /// 0 for no limit.
     pub time_max_ms: u64,
+    /// Tables of so many bytes of rows are sent to groups instead; 0 for none.
+    pub broadcast_bytes_max: u64,
 }
 
 impl Default for Gathering {
@@ -134,6 +136,7 @@ impl Default for Gathering {
             rows_max: 10_000_000,
             bytes_max: 4 << 30,
             time_max_ms: 600_000,
+            broadcast_bytes_max: 4 << 20,
         }
     }
 }

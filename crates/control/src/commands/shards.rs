@@ -256,6 +256,7 @@ impl ShardingCommands {
         };
         let news = self.sharding.refresh_tables(&which).await;
         let news = news.map_err(CommandError::Refused)?;
+        self.sharding.measure().await;
         if news && !self.context.leadership.is_alone() {
             // The other routers look, too. Nothing of the farm is changed, so anybody may write it.
             let mark = identity::uuid().map_err(|it| CommandError::Internal(it.to_string()))?;

@@ -25,6 +25,7 @@ impl Control {
             follower.follow_store rejoin.rejoin_when_needed election.hold_leadership
             election.attend_routers permits.return_permits client_writes.exchange_writes
             txn_recovery.recover_dist_txns txn_recovery.keep_barriers sharding.read_tables
+            sharding.measure_tables
             reshard.tend_moves doctor.look_hourly
         }
         let subscriptions = Arc::clone(self.subscriptions());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use farm::Sharding;
 use farm::shard::ShardedTable;
+use farm::sharding::sizes::TableSizes;
 use farm::sharding::{Moving, Placement, TableSchema};
 use machines::reshard::Phase;
 use planner::belongs::key_of_map;
@@ -28,6 +29,8 @@ pub(crate) struct Layout {
     pub(crate) schemas: Arc<Schemas>,
     epoch: u64,
     sharding: Option<Arc<Sharding>>,
+    /// How many rows there are, the same from snapshot to snapshot.
+    sizes: Arc<TableSizes>,
     moves: Vec<Moving>,
     holds: Holds,
 }
@@ -36,6 +39,11 @@ impl Layout {
     /// For the snapshot.
     pub(crate) fn sharding(&self) -> Option<Arc<Sharding>> {
         self.sharding.clone()
+    }
+
+    /// Where measured sizes are put.
+    pub(crate) fn sizes(&self) -> Arc<TableSizes> {
+        Arc::clone(&self.sizes)
     }
 
     /// The epoch from which on a move holds clients; `None` while it does not.
@@ -76,6 +84,7 @@ impl Layout {
         self.sharding = sharding.map(|mut sharding| {
             let moves = self.moves.iter().cloned();
             moves.for_each(|moving| sharding.moving(moving));
+            sharding.measure_by(Arc::clone(&self.sizes));
             Arc::new(sharding)
         });
     }

@@ -1,7 +1,7 @@
 //! Sharded and global tables: what the servers say of them, and what the commands of `sharding` need to know.
 //!
 //! Job: [`layout`] puts the declarations together with the tables' columns for the snapshot; `reading` fetches the
-//! columns whenever they are [`wanted`]; `accept` and `global` look at the rows of tables that are to be declared.
+//! columns whenever they are [`wanted`], `measuring` how many rows there are; `accept` and `global` look at the rows of tables that are to be declared.
 //!
 //! Must not know: how parts of a map move.
 
@@ -9,6 +9,7 @@ pub(crate) mod accept;
 mod global;
 pub(crate) mod key;
 pub(crate) mod layout;
+mod measuring;
 pub(crate) mod named;
 mod reading;
 pub(crate) mod wanted;

@@ -2,9 +2,10 @@
 //!
 //! Conditions are SQL for a session whose `sql_mode` is empty; their makers quote what they name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use enginesql::quoted;
+use farm::Engine;
 use farm::sharding::{Column, TableSchema};
 use sqltext::ticked;
 
@@ -132,6 +133,31 @@ pub async fn sizes(
         text.parse().unwrap_or(0)
     };
     let of = |row: &mysql_async::Row| Some((text_at(row, 0)?, number(row, 1), number(row, 2)));
+    Ok(rows.iter().filter_map(of).collect())
+}
+
+/// How many rows these tables of a database have, as the server thinks now: by name.
+pub async fn rows(
+    link: &mut Link,
+    database: &str,
+    tables: &BTreeSet<String>,
+    timeout_ms: u64,
+) -> Result<Vec<(String, u64)>, Error> {
+    const OPERATION: &str = "ask for its tables' rows";
+    if link.version().engine == Engine::MySql {
+        // It would tell what it thought up to a day ago.
+        let fresh = "SET SESSION information_schema_stats_expiry = 0";
+        link.run(OPERATION, fresh, timeout_ms).await?;
+    }
+    let names: Vec<String> = tables.iter().map(|table| quoted(table)).collect();
+    let sql = format!(
+        "SELECT TABLE_NAME, COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES \
+         WHERE TABLE_SCHEMA={} AND TABLE_NAME IN ({})",
+        quoted(database),
+        names.join(", ")
+    );
+    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
+    let of = |row: &mysql_async::Row| Some((text_at(row, 0)?, text_at(row, 1)?.parse().ok()?));
     Ok(rows.iter().filter_map(of).collect())
 }
 

@@ -6,11 +6,13 @@
 
 pub mod relations;
 pub mod shard;
+pub mod sizes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::sharding::shard::{ShardMap, ShardedTable};
+use crate::sharding::sizes::{Measured, TableSizes};
 
 /// What is declared of the tables of a farm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,7 @@ pub struct Sharding {
     databases: HashMap<Arc<str>, Database>,
     /// Parts of maps that are on their way to another group.
     moves: Vec<Moving>,
+    sizes: Arc<TableSizes>,
 }
 
 /// A part of a map that is on its way to another group, or has just got there.
@@ -200,7 +203,40 @@ impl Sharding {
             names: HashMap::new(),
             databases: HashMap::new(),
             moves: Vec::new(),
+            sizes: Arc::default(),
         }
+    }
+
+    /// The same of these tables alone, by database and name.
+    pub fn only<'n>(&self, tables: impl Iterator<Item = (&'n str, &'n str)>) -> Sharding {
+        let mut only = Sharding {
+            epoch: self.epoch,
+            maps: self.maps.clone(),
+            moves: self.moves.clone(),
+            sizes: self.sizes.clone(),
+            ..Sharding::default()
+        };
+        for (database, table) in tables {
+            let Some(of) = self.databases.get(database) else {
+                continue;
+            };
+            let known = only.databases.entry(database.into()).or_default();
+            known.group.clone_from(&of.group);
+            if let Some(described) = of.tables.get(table) {
+                known.tables.insert(table.into(), described.clone());
+            }
+        }
+        only
+    }
+
+    /// Where the sizes of its tables are found.
+    pub fn measure_by(&mut self, sizes: Arc<TableSizes>) {
+        self.sizes = sizes;
+    }
+
+    /// How many rows tables have, as it was measured last.
+    pub fn measured(&self) -> Arc<Measured> {
+        self.sizes.load()
     }
 
     /// Says that a part of a map is on its way.

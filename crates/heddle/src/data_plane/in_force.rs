@@ -44,6 +44,7 @@ pub fn in_force(settings: &Settings) -> InForce {
                 rows_max: settings.gather_rows_max,
                 bytes_max: settings.gather_bytes_max,
                 time_max_ms: settings.gather_time_max_ms,
+                broadcast_bytes_max: settings.broadcast_bytes_max,
             },
             dist_txns: DistTxnTerms {
                 atomic: settings.atomic.0,

@@ -53,7 +53,7 @@ pub fn asks_for_sizes(scratch: &Scratch) -> bool {
 }
 
 /// What is guessed of each table.
-struct Costs<'s> {
+pub(crate) struct Costs<'s> {
     reduced: &'s [Reduced],
     /// Its rows without conditions that no index serves.
     whole: Vec<f64>,
@@ -62,7 +62,7 @@ struct Costs<'s> {
 }
 
 impl<'s> Costs<'s> {
-    fn of(scratch: &'s Scratch, sizes: &[u64], filtered: bool) -> Costs<'s> {
+    pub(crate) fn of(scratch: &'s Scratch, sizes: &[u64], filtered: bool) -> Costs<'s> {
         let rows = |at: usize| {
             let (rows, has_conditions) = (
                 sizes[at].max(1) as f64,
@@ -101,16 +101,23 @@ impl<'s> Costs<'s> {
         (self.alone[at] * share).max(1.0)
     }
 
+    /// The rows of a table that move where no other one has come.
+    pub(crate) fn first(&self, at: usize) -> f64 {
+        self.rows(at, &vec![None; self.alone.len()])
+    }
+
+    /// The rows of each table that move in this order.
+    pub(crate) fn rows_each(&self, order: &[usize]) -> Vec<f64> {
+        let mut fetched = vec![None; order.len()];
+        for at in order {
+            fetched[*at] = Some(self.rows(*at, &fetched));
+        }
+        fetched.into_iter().flatten().collect()
+    }
+
     /// The rows that move in this order.
     fn rows_of(&self, order: &[usize]) -> f64 {
-        let mut fetched = vec![None; order.len()];
-        let mut all = 0.0;
-        for at in order {
-            let rows = self.rows(*at, &fetched);
-            fetched[*at] = Some(rows);
-            all += rows;
-        }
-        all
+        self.rows_each(order).iter().sum()
     }
 
     /// The best order; of equal ones the first, where tables are taken in this one.
@@ -212,6 +219,7 @@ mod tests {
             locks: false,
             clock: false,
             reasons: Vec::new(),
+            sending: None,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Kind};
 use crate::columns::{asked as asked_for, declared, engine, length, load};
 use crate::shards::{global_groups, groups};
 
-pub(super) fn fetched(
+pub(crate) fn fetched(
     asked: &Asked<'_>,
     reference: &Reference,
     words: &Words<'_>,
@@ -79,6 +79,22 @@ pub(super) fn fetched(
         any,
     };
     Ok((fragment, part, reduced))
+}
+
+/// The columns that are fetched, as they are in the table that takes them up.
+pub(crate) fn chosen(
+    asked: &Asked<'_>,
+    reference: &Reference,
+    words: &Words<'_>,
+) -> Result<Vec<Column>, Unanswered> {
+    let schema = schema(asked, reference)?;
+    let primary = words.groups && asked.mode.dialect == Dialect::MySql;
+    let columns = wanted(schema, words, primary).into_iter();
+    let column = |at: usize| Column {
+        invisible: schema.columns[at].invisible && words.all_columns,
+        ..schema.columns[at].clone()
+    };
+    Ok(columns.map(column).collect())
 }
 
 /// The column by which the rows of a table are told apart between groups; `None` for one that comes as

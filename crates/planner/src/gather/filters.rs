@@ -60,7 +60,8 @@ impl<'a> Finder<'a> {
         }
         if let Some((one, written)) = self.answered_there(part, block) {
             self.found[one].pushed.push(written);
-            self.met.extend(conditions::span(part.1));
+            self.met
+                .extend(conditions::span(part.1).map(|span| (span, one)));
             return true;
         }
         self.push_branches(part, block);
@@ -115,7 +116,8 @@ impl<'a> Finder<'a> {
         // What a write locks is read once more, and by whom is its own matter.
         let reads = self.found[one].lock.is_none() && self.asked.changing.is_none();
         if reads && (self.asked.mode.dialect == Dialect::MariaDb || !determines(part.0)) {
-            self.met.extend(conditions::span(part.1));
+            self.met
+                .extend(conditions::span(part.1).map(|span| (span, one)));
         }
     }
 

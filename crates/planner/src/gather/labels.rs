@@ -10,7 +10,7 @@ use crate::text::{Cut, follows_comment};
 const LABEL_BYTES_MAX: usize = 200;
 
 /// Aliases for the items of a plain SELECT whose text these cuts change.
-pub(super) fn labels(text: &str, query: &Query, mode: &Mode, cuts: &[Cut]) -> Vec<Cut> {
+pub(crate) fn labels(text: &str, query: &Query, mode: &Mode, cuts: &[Cut]) -> Vec<Cut> {
     let (SetExpr::Select(select), Some(clauses)) = (&*query.body, clauses(text.as_bytes(), mode))
     else {
         return Vec::new();

@@ -3,16 +3,16 @@
 //! it is written but for the names.
 
 mod conditions;
-mod cost;
-mod fetch;
+pub(crate) mod cost;
+pub(crate) mod fetch;
 mod filters;
 mod keys;
-mod labels;
+pub(crate) mod labels;
 mod order;
 mod pull;
-mod reduce;
-mod references;
-mod same;
+pub(crate) mod reduce;
+pub(crate) mod references;
+pub(crate) mod same;
 mod semijoin;
 
 use sqlparser::ast::Query;
@@ -74,6 +74,7 @@ pub(crate) fn gather(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Ans
         ..
     } = finder;
     let by = reduce::reduce(&found, &reductions, asked);
+    let met: Vec<(usize, usize)> = met.iter().map(|(span, _)| *span).collect();
     let told = Told {
         same: same::same(&found, &by, asked),
         by,
@@ -133,7 +134,8 @@ fn put_together(
     let names = found.iter().zip(&places);
     let renames = names.map(|(it, at)| renamed(text, &all, asked, it, &tables[*at].name));
     let mut cuts: Vec<Cut> = renames.flatten().collect();
-    cuts.extend(qualifiers(text, &all, asked, found));
+    let every: Vec<&Reference> = found.iter().collect();
+    cuts.extend(qualifiers(text, &all, asked, &every));
     cuts.retain(|(place, _)| !met.covers(*place));
     cuts.extend(met.0.iter().map(|place| (*place, "TRUE".to_owned())));
     if let Some(query) = told.query {
@@ -145,6 +147,7 @@ fn put_together(
         locks: found.iter().any(|it| it.lock.is_some()),
         clock: false,
         reasons: Vec::new(),
+        sending: None,
         fragments,
         finish: Finish::Scratch(Scratch {
             tables,
@@ -212,10 +215,10 @@ fn unknown(reason: &str) -> Unanswered {
 }
 
 /// Conditions that all fetched rows meet, as bytes of the text, in its order; no two overlap.
-struct Met(Vec<(usize, usize)>);
+pub(crate) struct Met(pub Vec<(usize, usize)>);
 
 impl Met {
-    fn of(met: &[(usize, usize)]) -> Met {
+    pub(crate) fn of(met: &[(usize, usize)]) -> Met {
         let mut all = met.to_vec();
         all.sort_unstable();
         all.dedup();
@@ -223,20 +226,20 @@ impl Met {
     }
 
     /// The bytes are in one of them.
-    fn covers(&self, (start, end): (usize, usize)) -> bool {
+    pub(crate) fn covers(&self, (start, end): (usize, usize)) -> bool {
         let behind = self.0.partition_point(|(from, _)| *from <= start);
         behind.checked_sub(1).is_some_and(|at| end <= self.0[at].1)
     }
 }
 
 /// What the text says that every table must be looked at for.
-struct Words<'t> {
+pub(crate) struct Words<'t> {
     /// All names in it, in lower case.
-    names: std::collections::HashSet<String>,
-    all_columns: bool,
-    joined: &'t Traits,
-    groups: bool,
-    kept: bool,
+    pub names: std::collections::HashSet<String>,
+    pub all_columns: bool,
+    pub joined: &'t Traits,
+    pub groups: bool,
+    pub kept: bool,
 }
 
 /// The user variables that are read.
@@ -287,7 +290,7 @@ fn travels(text: &str, all: &[Piece]) -> Result<Vec<String>, Unanswered> {
 
 /// Every name that stands in the text but for conditions that all rows meet, in lower case: a column that
 /// is none of them is not meant.
-fn names(
+pub(crate) fn names(
     text: &str,
     all: &[Piece],
     met: &Met,
@@ -312,7 +315,7 @@ fn behind(all: &[Piece], byte: usize) -> &[Piece] {
 }
 
 /// Puts the scratch table in place of the table, and takes its index hints away.
-fn renamed(
+pub(crate) fn renamed(
     text: &str,
     all: &[Piece],
     asked: &Asked<'_>,
@@ -348,7 +351,12 @@ fn renamed(
 }
 
 /// `database.table.column` becomes `table.column`, since the scratch table is in another database.
-fn qualifiers(text: &str, all: &[Piece], asked: &Asked<'_>, found: &[Reference]) -> Vec<Cut> {
+pub(crate) fn qualifiers(
+    text: &str,
+    all: &[Piece],
+    asked: &Asked<'_>,
+    found: &[&Reference],
+) -> Vec<Cut> {
     let bytes = text.as_bytes();
     let mut cuts = Vec::new();
     for window in all.windows(4) {
@@ -365,7 +373,7 @@ fn qualifiers(text: &str, all: &[Piece], asked: &Asked<'_>, found: &[Reference])
         let (Some(database_name), Some(table_name)) = (name(database), name(table)) else {
             continue;
         };
-        let is = |it: &Reference| it.database == database_name && it.called() == table_name;
+        let is = |it: &&Reference| it.database == database_name && it.called() == table_name;
         if found.iter().any(is) {
             let span = (database.span.start as usize, table.span.start as usize);
             cuts.push((span, String::new()));

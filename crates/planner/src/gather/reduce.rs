@@ -16,7 +16,7 @@ use crate::columns::charset;
 use crate::parse::conjuncts;
 
 /// A reference, and a column of it.
-pub(super) type Side = (usize, String);
+pub(crate) type Side = (usize, String);
 
 /// Equal columns.
 type Pair = [Side; 2];
@@ -44,7 +44,7 @@ pub(super) fn passed(one: &Column, other: &Column) -> Option<Passed> {
 }
 
 /// Tells what reduces each reference: `by` are places of references. Rows that are to be locked stay.
-pub(super) fn reduce(
+pub(crate) fn reduce(
     found: &[Reference],
     pairs: &[(Side, Side)],
     asked: &Asked<'_>,

@@ -54,8 +54,9 @@ pub(crate) struct Finder<'a> {
     pub found: Vec<Reference>,
     /// What is reduced, and by what: reference and column of each.
     pub reductions: Vec<((usize, String), (usize, String))>,
-    /// Conditions, as bytes of the text, that all rows meet which are fetched.
-    pub met: Vec<(usize, usize)>,
+    /// Conditions, as bytes of the text, that all rows meet which are fetched, and the reference whose rows those
+    /// are.
+    pub met: Vec<((usize, usize), usize)>,
     /// The blocks around the place at hand, the innermost last; `None` hides those around it.
     pub(super) scopes: Vec<Option<Block<'a>>>,
     /// All blocks, by where their SELECTs stand.

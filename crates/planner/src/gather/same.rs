@@ -9,7 +9,7 @@ use super::references::Reference;
 use crate::answer::{Asked, Reduction};
 
 /// For each reference the first one that has the same rows: itself, as a rule.
-pub(super) fn same(found: &[Reference], by: &[Vec<Reduction>], asked: &Asked<'_>) -> Vec<usize> {
+pub(crate) fn same(found: &[Reference], by: &[Vec<Reduction>], asked: &Asked<'_>) -> Vec<usize> {
     if asked.mode.dialect != Dialect::MariaDb || asked.changing.is_some() {
         return (0..found.len()).collect();
     }

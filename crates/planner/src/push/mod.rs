@@ -181,6 +181,7 @@ fn push_written(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, 
         locks: !query.locks.is_empty(),
         clock: travels.clock,
         reasons: Vec::new(),
+        sending: None,
     })
 }
 

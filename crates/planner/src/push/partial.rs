@@ -448,6 +448,7 @@ impl Maker<'_, '_> {
             locks: false,
             clock: false,
             reasons: vec![why],
+            sending: None,
         })
     }
 

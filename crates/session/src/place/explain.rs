@@ -22,6 +22,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::per_core::handle::Handle;
+use crate::place::planned::fetch_order::groups;
 use crate::place::{self, chosen, load, names, of_session, planned};
 use crate::prepared::statements::PreparedStatements;
 use crate::session::context::StatementContext;
@@ -180,10 +181,14 @@ fn explain_answer(
         Where::Rows(text) => {
             let text = without_values(text, &variables.mode);
             Some(match planned::answer_of(core, handle, variables, &text) {
-                Ok(planned) => Explained::Told(Told {
-                    rows: planned_rows(&planned),
-                    planned: Some((Box::new(planned), text)),
-                }),
+                Ok(planned) => {
+                    let sending = planned::sending::sending;
+                    let planned = sending(core, handle, variables, &text, planned);
+                    Explained::Told(Told {
+                        rows: planned_rows(&planned),
+                        planned: Some((Box::new(planned), text)),
+                    })
+                }
                 Err((error, detail)) => refused(error.text(&[&detail])),
             })
         }
@@ -318,16 +323,33 @@ fn planned_rows(planned: &Planned) -> Vec<Row> {
     };
     let reason = planned.reasons.join("; ");
     let row = |(at, fragment): (usize, &planner::Fragment)| {
-        let groups = fragment.groups.join(",");
-        let groups = if fragment.any {
-            format!("any of {groups}")
-        } else {
-            groups
-        };
+        let groups = groups(fragment);
         let text = sent(planned, at, fragment);
         [tier, &groups, &text, then, &reason].map(str::to_owned)
     };
-    planned.fragments.iter().enumerate().map(row).collect()
+    let rest = planned.fragments.iter().enumerate().map(row);
+    sent_rows(planned, &reason).into_iter().chain(rest).collect()
+}
+
+/// The rows of tables that are sent to the groups first.
+fn sent_rows(planned: &Planned, reason: &str) -> Vec<Row> {
+    let Some(sending) = &planned.sending else {
+        return Vec::new();
+    };
+    let to = planned.fragments.first().map_or(String::new(), |it| it.groups.join(","));
+    let all = sending.fragments.iter().zip(&sending.tables);
+    let row = |(fragment, table): (&planner::Fragment, &planner::Part)| {
+        let then = format!("its rows go to {to}, into {}", table.name);
+        [
+            "broadcast",
+            &groups(fragment),
+            &fragment.text,
+            &then,
+            reason,
+        ]
+        .map(str::to_owned)
+    };
+    all.map(row).collect()
 }
 
 /// What groups are sent before any values have come.

@@ -1,7 +1,9 @@
-//! What the planner makes of a query that needs several groups, its fetches in the order in which the fewest rows move.
+//! What the planner makes of a query that needs several groups, its fetches in the order in which the fewest rows move,
+//! or its small tables sent to the groups.
 
 pub(super) mod estimate;
 pub(super) mod fetch_order;
+pub(super) mod sending;
 
 use farm::{ClientError, error};
 use planner::{Answer, Unanswered};

@@ -19,7 +19,7 @@ use crate::place::in_text::steps;
 use crate::place::own::with_own_values;
 use crate::place::writes::{bulk, many};
 use crate::place::{discard, into, later, moving, planned, recalled, several, upkeep};
-use crate::scatter::{Part, Scatter, Wanted, all_servers, define, file, gather, sift};
+use crate::scatter::{Part, Scatter, Wanted, all_servers, broadcast, define, file, gather, sift};
 use crate::session::Session;
 use crate::transaction::unit_of_work;
 use crate::variables::lasting;
@@ -194,6 +194,7 @@ async fn run_placed(
                 parts: writing.parts,
                 answer,
                 clock: true,
+                carried: None,
             };
             scatter::scatter_out(session, &scatter, shape, job).await
         }
@@ -213,15 +214,8 @@ async fn run_placed(
                 Err(refusal) => return session.client.pass_refusal(&refusal).await,
             };
             match planned::answer_of(&session.core, &session.handle, &session.variables, &text) {
-                Ok(mut answer) => {
-                    let (core, user) = (&session.core, &session.user);
-                    let asked = planned::fetch_order::order_by_size(
-                        core,
-                        user,
-                        &session.variables,
-                        &mut answer,
-                    );
-                    Box::pin(asked).await;
+                Ok(answer) => {
+                    let answer = Box::pin(by_sizes(session, &text, answer)).await;
                     answer_rows(session, answer, shape, job).await
                 }
                 Err((error, detail)) => session.client.error(&error, &[&detail]).await,
@@ -234,13 +228,24 @@ async fn run_placed(
     }
 }
 
+/// The answer as it moves least, by what the servers think of sizes.
+async fn by_sizes(session: &Session, text: &[u8], mut answer: Answer) -> Answer {
+    let (core, handle, variables) = (&session.core, &session.handle, &session.variables);
+    planned::fetch_order::order_by_size(core, &session.user, variables, &mut answer).await;
+    planned::sending::sending(core, handle, variables, text, answer)
+}
+
 pub(super) async fn answer_rows(
     session: &mut Session,
-    answer: Answer,
+    mut answer: Answer,
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
-    if !session.core.settings().dist_txns.snapshot_reads {
+    let snapshots = session.core.settings().dist_txns.snapshot_reads;
+    if let Some(sending) = answer.sending.take_if(|_| snapshots) {
+        answer = *sending.instead;
+    }
+    if !snapshots {
         return answer_rows_now(session, answer, shape, job).await;
     }
     let mut groups: Vec<Arc<str>> = Vec::new();
@@ -265,6 +270,9 @@ async fn answer_rows_now(
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
+    let Some(answer) = Box::pin(broadcast::broadcast(session, answer, shape, job)).await? else {
+        return Ok(());
+    };
     let merging = match answer.finish {
         Finish::Merge(merging) => merging,
         Finish::Scratch(_) => return Box::pin(gather::gather(session, &answer, shape, job)).await,
@@ -287,6 +295,7 @@ async fn answer_rows_now(
         parts,
         answer: Wanted::Rows(merging),
         clock: answer.clock,
+        carried: None,
     };
     scatter::scatter_out(session, &scatter, shape, job).await
 }
@@ -318,6 +327,7 @@ async fn own_list(session: &mut Session, text: Vec<u8>, job: Job) -> Result<(), 
         parts: groups.map(part).collect(),
         answer: Wanted::Prepared(Merging::default()),
         clock: false,
+        carried: None,
     };
     Box::pin(scatter::scatter_alone(session, &scatter, Shape::command(), job)).await
 }

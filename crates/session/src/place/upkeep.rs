@@ -34,6 +34,7 @@ pub(super) async fn keep_up(
         parts,
         answer: Wanted::Rows(Merging::default()),
         clock: false,
+        carried: None,
     };
     scatter::scatter_alone(session, &scatter, shape, job).await
 }

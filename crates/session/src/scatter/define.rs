@@ -199,6 +199,7 @@ async fn define_on(
             same: true,
         },
         clock: false,
+        carried: None,
     };
     let mut avoid = Vec::new();
     let mut taken = loop {

@@ -38,6 +38,8 @@ const SMALL_BUFFERS_MAX: usize = 2;
 pub(crate) struct Order {
     /// Statements in front of it, which must go well.
     pub before: Vec<Vec<u8>>,
+    /// Statements behind those, which must go well without a warning.
+    pub exact: Vec<Vec<u8>>,
     pub text: Vec<u8>,
     /// The text is prepared on the connection, under this id: it is executed, for the sake of
     /// numbers' digits, and closed. Its rows are shown as text rows all the same.
@@ -52,7 +54,7 @@ impl Order {
         let attributes = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let mut request = Vec::new();
         let mut put = |text: &[u8]| put_query(&mut request, text, attributes);
-        self.before.iter().for_each(|text| put(text));
+        self.before.iter().chain(&self.exact).for_each(|text| put(text));
         match self.prepared {
             None => put(&self.text),
             Some(id) => execute(&mut request, id),
@@ -66,6 +68,7 @@ impl Order {
     fn dues(&self) -> VecDeque<Due> {
         let mut dues = VecDeque::new();
         dues.extend(self.before.iter().map(|_| Due::Own));
+        dues.extend(self.exact.iter().map(|_| Due::Exact));
         dues.push_back(Due::Answer);
         dues.extend(self.after.iter().map(|_| Due::Own));
         dues
@@ -101,6 +104,8 @@ fn execute(request: &mut Vec<u8>, id: u32) {
 enum Due {
     /// A statement of Heddle's own.
     Own,
+    /// The same, of which a warning is a refusal.
+    Exact,
     /// The part itself.
     Answer,
 }
@@ -436,6 +441,12 @@ impl Feed {
                 self.next_due();
             }
             (Some(Due::Own), 0) => self.next_due(),
+            (Some(Due::Exact), 0) => {
+                if OkPacket::decode(self.row(), self.capabilities)?.warnings > 0 {
+                    self.refuse_warned();
+                }
+                self.next_due();
+            }
             (Some(Due::Answer), 0xFB) if self.dues.len() == 1 => {
                 self.wants_file = true;
                 self.next_due();
@@ -450,6 +461,14 @@ impl Feed {
             _ => return Err(odd()),
         }
         Ok(())
+    }
+
+    fn refuse_warned(&mut self) {
+        self.refusal.get_or_insert_with(|| ServerRefusal {
+            number: farm::error::PARTS_DIFFER.number,
+            sqlstate: *b"HY000",
+            message: b"a row was not stored as it is".to_vec(),
+        });
     }
 
     fn error(&mut self) -> Result<(), Malformed> {

@@ -126,6 +126,7 @@ pub(crate) async fn load_file(
             same: plan.same,
         },
         clock: true,
+        carried: None,
     };
     let mut run = reads::new_run(
         &session.core,

@@ -5,6 +5,7 @@
 //! account gets what it may see.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use farm::{ServerId, error};
 use mysql_wire::relay::Outcome;
 use planner::{Answer, Finish, Merging, Scratch};
 
+use super::broadcast::{self, Carried};
 use super::feed::{Feed, Order};
 use super::feeds::Feeds;
 use super::filling::Filling;
@@ -59,6 +61,8 @@ enum Step {
     Loosen,
     /// The same, by INSERTs alone.
     Insert,
+    /// A group refused the statement with the tables that it was given. The client has not been told.
+    TurnedBack,
     /// The client has its answer.
     Answered,
 }
@@ -80,8 +84,19 @@ pub(crate) async fn gather(
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
+    gather_carrying(session, answer, None, shape, job).await.map(drop)
+}
+
+/// The same with tables that the groups are given. False: a group refused that, and the client has not been told.
+pub(super) async fn gather_carrying(
+    session: &mut Session,
+    answer: &Answer,
+    carried: Option<Rc<Carried>>,
+    shape: Shape,
+    job: Job,
+) -> Result<bool, End> {
     let Finish::Scratch(scratch) = &answer.finish else {
-        return Ok(());
+        return Ok(true);
     };
     session.run.recording = None;
     let mut run = reads::new_run(
@@ -93,9 +108,7 @@ pub(crate) async fn gather(
         job,
     );
     let mut avoid = Vec::new();
-    let bounds = session.core.settings().gathering;
-    let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
-    let deadline_us = limit_us.map(|limit| session.core.now_us() + limit);
+    let deadline_us = deadline_us(&session.core);
     let mut on_farm = gathered::needs_farm(&scratch.text);
     let mut by_file = true;
     let mut scratch = Cow::Borrowed(scratch);
@@ -103,7 +116,7 @@ pub(crate) async fn gather(
         let mut fetched = Fetched {
             rows: 0,
             bytes: 0,
-            bounds,
+            bounds: session.core.settings().gathering,
             deadline_us,
             text: described_text(session, job),
             described: Described::default(),
@@ -111,12 +124,12 @@ pub(crate) async fn gather(
         let lease = Box::pin(scratch_lease::scratch_lease(session, &scratch, &run, on_farm)).await;
         let mut scratch_lease = match lease {
             Ok(scratch_lease) => scratch_lease,
-            Err(why) => return tell_scratch(&mut session.client, why, true).await,
+            Err(why) => return tell_scratch(&mut session.client, why, true).await.map(|()| true),
         };
         scratch_lease.takes_files &= by_file;
         let step = fetch_all(
             session,
-            answer,
+            (answer, &carried),
             &scratch,
             &mut scratch_lease,
             &mut fetched,
@@ -128,13 +141,14 @@ pub(crate) async fn gather(
                 let step = finish_gather(session, &scratch, scratch_lease, &run, &mut fetched);
                 match Box::pin(step).await? {
                     Step::Again | Step::Loosen | Step::Insert => on_farm = true,
-                    Step::Answered | Step::Done => return Ok(()),
+                    Step::Answered | Step::Done | Step::TurnedBack => return Ok(true),
                 }
             }
             other => {
                 scratch_lease::clear(&session.variables, scratch_lease, &scratch).await;
                 match other? {
-                    Step::Answered => return Ok(()),
+                    Step::Answered => return Ok(true),
+                    Step::TurnedBack => return Ok(false),
                     Step::Loosen => scratch = Cow::Owned(scratch.loosened()),
                     Step::Insert => by_file = false,
                     Step::Again | Step::Done => {}
@@ -145,8 +159,14 @@ pub(crate) async fn gather(
     }
 }
 
+/// When a gather that begins now has to be over; `None` without a bound.
+fn deadline_us(core: &Core) -> Option<u64> {
+    let limit_us = Some(core.settings().gathering.time_max_ms * 1000).filter(|limit| *limit > 0);
+    limit_us.map(|limit| core.now_us() + limit)
+}
+
 /// The text whose columns the client expects: with its parameters, since they name columns.
-fn described_text(session: &Session, job: Job) -> Option<Vec<u8>> {
+pub(super) fn described_text(session: &Session, job: Job) -> Option<Vec<u8>> {
     match job {
         Job::Execute(id) => Some(session.prepared.statement_text(id).to_vec()),
         _ => bound::text_of(&session.context(), job),
@@ -156,7 +176,7 @@ fn described_text(session: &Session, job: Job) -> Option<Vec<u8>> {
 /// Fills all tables.
 async fn fetch_all(
     session: &mut Session,
-    answer: &Answer,
+    (answer, carried): (&Answer, &Option<Rc<Carried>>),
     scratch: &Scratch,
     scratch_lease: &mut ScratchLease,
     fetched: &mut Fetched,
@@ -177,6 +197,7 @@ async fn fetch_all(
             false => fragment,
         };
         let mut scatter = gathered::pulled(&fragment);
+        scatter.carried.clone_from(carried);
         if let Err(why) = sift::sift(&session.core, &session.variables, &mut scatter.parts) {
             session.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
             return Ok(Step::Answered);
@@ -191,7 +212,9 @@ async fn fetch_all(
                 other => return Ok(other),
             }
         }
-        session.run.profile.fetched(at, first_part, began);
+        // Tables that were sent are told of first.
+        let sent = carried.as_ref().map_or(0, |it| it.creates.len());
+        session.run.profile.fetched(sent + at, first_part, began);
         let rows = fetched.rows - before;
         let connection = scratch_lease.lease.connection_mut();
         known.learn(scratch, (at, rows), left, connection).await;
@@ -249,11 +272,16 @@ async fn fill(
     clock::end_attempt(&session.handle, &mut session.run);
     session.handle.at_servers.running_elsewhere.borrow_mut().clear();
     let mut done = Done::of(taken, feeds, &mut session.run.profile);
+    done.drop_carried(scatter).await;
     match stop {
         Ok(()) => {
             parts::commit_parts(session, &mut done, across).await;
             parts::leave_parts(session, run, done);
             Ok(Step::Done)
+        }
+        Err(Stop::Groups(trouble)) if broadcast::turns_back(scatter, &done, Some(&trouble)) => {
+            parts::leave_parts(session, run, done);
+            Ok(Step::TurnedBack)
         }
         Err(Stop::Groups(trouble)) => {
             parts::undo_parts(session, &mut done, run, across).await;

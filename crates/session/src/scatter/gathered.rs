@@ -29,5 +29,6 @@ pub(crate) fn pulled(fragment: &Fragment) -> Scatter {
         parts: parts.collect(),
         answer: Wanted::Rows(Merging::default()),
         clock: false,
+        carried: None,
     }
 }

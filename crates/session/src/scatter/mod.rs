@@ -9,6 +9,7 @@
 //! or on none; inside one, the statement is undone on the groups where it went well.
 
 pub(crate) mod all_servers;
+pub(crate) mod broadcast;
 pub(crate) mod counts;
 pub(crate) mod define;
 pub(crate) mod feed;
@@ -28,6 +29,7 @@ pub(crate) mod stop;
 pub(crate) mod tell;
 pub(crate) mod warnings;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use backend::{PoolError, Residue};
@@ -35,6 +37,7 @@ use farm::{ServerId, error};
 use planner::Merging;
 use routing::Refusal;
 
+use self::broadcast::Carried;
 use self::counts::{Counts, Inserts};
 use self::feeds::Feeds;
 use self::parts::Done;
@@ -61,6 +64,8 @@ pub(crate) struct Scatter {
     pub answer: Wanted,
     /// The texts ask for the time, which must be the same on all servers.
     pub clock: bool,
+    /// Tables that each group is given first.
+    pub carried: Option<Rc<Carried>>,
 }
 
 /// What runs on one group.
@@ -123,6 +128,26 @@ enum Word<'a> {
     Trouble(Trouble),
 }
 
+/// What became of one try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// It is to be tried again.
+    Again,
+    /// The client has been answered.
+    Answered,
+    /// A group refused the statement with the tables that it was given. The client has not been told.
+    TurnedBack,
+}
+
+impl Attempt {
+    fn of(again: bool) -> Attempt {
+        match again {
+            true => Attempt::Again,
+            false => Attempt::Answered,
+        }
+    }
+}
+
 /// Runs the client's command on several groups, to its answer.
 pub(crate) async fn scatter_out(
     session: &mut Session,
@@ -130,6 +155,16 @@ pub(crate) async fn scatter_out(
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
+    scatter_carrying(session, scatter, shape, job).await.map(drop)
+}
+
+/// The same with tables that the groups are given. False: a group refused that, and the client has not been told.
+async fn scatter_carrying(
+    session: &mut Session,
+    scatter: &Scatter,
+    shape: Shape,
+    job: Job,
+) -> Result<bool, End> {
     session.run.recording = None;
     let mut run = reads::new_run(
         &session.core,
@@ -148,13 +183,14 @@ pub(crate) async fn scatter_out(
         {
             across = match Box::pin(begin_scatter(session, scatter, &shape, job)).await? {
                 Some(across) => Some(across),
-                None => return Ok(()),
+                None => return Ok(true),
             };
         }
-        if !try_scatter(session, scatter, &mut run, &mut avoid, across).await? {
-            return Ok(());
+        match try_scatter(session, scatter, &mut run, &mut avoid, across).await? {
+            Attempt::Again => session.run.profile.once_more(),
+            Attempt::Answered => return Ok(true),
+            Attempt::TurnedBack => return Ok(false),
         }
-        session.run.profile.once_more();
     }
 }
 
@@ -177,7 +213,7 @@ pub(crate) async fn scatter_alone(
         job,
     );
     let mut avoid = Vec::new();
-    while try_scatter(session, scatter, &mut run, &mut avoid, None).await? {
+    while try_scatter(session, scatter, &mut run, &mut avoid, None).await? == Attempt::Again {
         session.run.profile.once_more();
     }
     Ok(())
@@ -207,19 +243,20 @@ async fn begin_scatter(
     begin_across(session, &groups, shape, job).await
 }
 
-/// Tries once. True when it is to be tried again; else the client has been answered.
+/// Tries once.
 async fn try_scatter(
     session: &mut Session,
     scatter: &Scatter,
     run: &mut Run,
     avoid: &mut Vec<ServerId>,
     across: Option<Across>,
-) -> Result<bool, End> {
+) -> Result<Attempt, End> {
     let mut taken = match parts::take_parts(session, scatter, run, avoid).await {
         Ok(taken) => taken,
         Err((group, stuck)) => {
             drop_across(session, across).await;
-            return scatter_stuck(session, run, avoid, &group, stuck).await;
+            let stuck = scatter_stuck(session, run, avoid, &group, stuck).await;
+            return stuck.map(Attempt::of);
         }
     };
     let marked = !across.as_ref().is_some_and(Across::is_own);
@@ -230,6 +267,9 @@ async fn try_scatter(
         Job::Frame(_) | Job::Prepare(_) => Form::Text,
     };
     let mut result_writer = ResultWriter::new(form, session.client.capabilities);
+    if let Some(carried) = &scatter.carried {
+        result_writer.describe(carried.described.clone());
+    }
     let mut counts = Counts::default();
     let trouble =
         relay_answers(session, scatter, run, &mut feeds, &mut result_writer, &mut counts).await?;
@@ -242,6 +282,11 @@ async fn try_scatter(
     done.ask_warnings(&scatter.parts, same, trouble.as_ref()).await;
     counts.say_once(done.repeated);
     done.end_clock().await;
+    done.drop_carried(scatter).await;
+    if !result_writer.begun && broadcast::turns_back(scatter, &done, trouble.as_ref()) {
+        parts::leave_parts(session, run, done);
+        return Ok(Attempt::TurnedBack);
+    }
     let trouble = match trouble {
         None => parts::commit_parts(session, &mut done, across).await,
         Some(trouble) => {
@@ -260,7 +305,7 @@ async fn try_scatter(
             Word::Counted(&counts)
         }
     };
-    close_scatter(session, run, avoid, done, result_writer, word).await
+    close_scatter(session, run, avoid, done, result_writer, word).await.map(Attempt::of)
 }
 
 /// The parts' answers become rows for the client, or numbers in the counts, as the statement wants

@@ -177,6 +177,21 @@ impl Done {
         }
     }
 
+    /// The connections have the tables no more that they were given.
+    pub async fn drop_carried(&mut self, scatter: &Scatter) {
+        if let Some(carried) = &scatter.carried {
+            self.run(&carried.drops(), |_| true).await;
+        }
+    }
+
+    /// The number of the error by which a part was refused.
+    pub fn refusal_of(&self, trouble: &Trouble) -> Option<u16> {
+        let Trouble::Refused(at) = trouble else {
+            return None;
+        };
+        self.parts[*at].refusal.as_ref().map(|refusal| refusal.number)
+    }
+
     /// Where a part was tried.
     pub fn tried(&self, at: usize) -> Tried {
         let tried = &self.parts[at].tried;
@@ -189,7 +204,7 @@ impl Done {
 
     /// Runs a statement of Heddle's own on these connections at the same time. Gives the places of
     /// those that refused it or broke; theirs are closed.
-    async fn run(&mut self, text: &'static [u8], on: impl Fn(&Over) -> bool) -> Vec<usize> {
+    async fn run(&mut self, text: &[u8], on: impl Fn(&Over) -> bool) -> Vec<usize> {
         let places: Vec<usize> = (0..self.parts.len())
             .filter(|&at| self.parts[at].lease.is_some() && on(&self.parts[at]))
             .collect();
@@ -372,6 +387,10 @@ pub(super) fn start_parts(
             prepared: taken.prepared,
             ..Order::default()
         };
+        if let Some(carried) = &scatter.carried {
+            order.before.clone_from(&carried.creates);
+            order.exact.clone_from(&carried.inserts);
+        }
         if let Some(clock) = &clock {
             order.before.push(clock.clone());
             if !run.shape.writes {

@@ -58,15 +58,11 @@ pub(super) struct Fetched {
 impl Fetched {
     /// Asks a group how the client's text is described. One that lacks a table of it does not say.
     pub(super) async fn describe(&mut self, lease: Option<&mut Lease>) {
-        let (Some(lease), Some(text)) = (lease, &self.text) else {
+        let Some(text) = &self.text else {
             return;
         };
-        let connection = lease.connection_mut();
-        if let Ok(columns) = connection.describe(text).await {
-            self.described = Described {
-                columns,
-                from: connection.capabilities | Capabilities::DEPRECATE_EOF,
-            };
+        if let Some(described) = described_by(lease, text).await {
+            self.described = described;
             self.text = None;
         }
     }
@@ -76,6 +72,16 @@ impl Fetched {
         let left_us = self.deadline_us?.saturating_sub(core.now_us());
         Some(Duration::from_micros(left_us))
     }
+}
+
+/// How a group describes a text; `None` where it does not.
+pub(super) async fn described_by(lease: Option<&mut Lease>, text: &[u8]) -> Option<Described> {
+    let connection = lease?.connection_mut();
+    let columns = connection.describe(text).await.ok()?;
+    Some(Described {
+        columns,
+        from: connection.capabilities | Capabilities::DEPRECATE_EOF,
+    })
 }
 
 /// Puts the rows of all parts into the table, as they come.

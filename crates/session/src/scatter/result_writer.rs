@@ -39,7 +39,7 @@ pub(crate) struct ResultWriter {
 }
 
 /// Definitions of the columns of the client's own text; none where they are not known.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Described {
     pub columns: Vec<Box<[u8]>>,
     /// By which they are read.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use planner::merge::{Merge, Next, Row};
 use planner::{
-    Answer, FIELD_END, Finish, Fragment, Load, Merging, Part, Passed, ROW_END, Scratch, Written,
-    put_field,
+    Answer, FIELD_END, Finish, Fragment, Load, Merging, Part, Passed, ROW_END, Scratch, Sending,
+    Written, put_field,
 };
 use testkit::client::{Client, Failure, Reply, Rows, Value};
 
@@ -20,6 +20,42 @@ use crate::spread::rows_of;
 
 /// What the client would get.
 pub fn carry(
+    answer: &Answer,
+    groups: &mut BTreeMap<Arc<str>, Client>,
+    scratch: &mut Client,
+) -> Outcome {
+    let Some(sending) = &answer.sending else {
+        return carry_here(answer, groups, scratch);
+    };
+    let outcome = match send(sending, groups) {
+        Ok(()) => carry_here(answer, groups, scratch),
+        Err(failure) => Err(failure),
+    };
+    for client in groups.values_mut() {
+        for part in &sending.tables {
+            client.run(&part.drop);
+        }
+    }
+    outcome
+}
+
+/// Fetches tables and puts them on every group.
+fn send(sending: &Sending, groups: &mut BTreeMap<Arc<str>, Client>) -> Result<(), Failure> {
+    for (fragment, part) in sending.fragments.iter().zip(&sending.tables) {
+        let results = fetch(fragment, groups)?;
+        let part = Part {
+            load: None,
+            ..part.clone()
+        };
+        for client in groups.values_mut() {
+            client.query(&part.create)?;
+            filling(client, |client| fill(&part, &results, client))?;
+        }
+    }
+    Ok(())
+}
+
+fn carry_here(
     answer: &Answer,
     groups: &mut BTreeMap<Arc<str>, Client>,
     scratch: &mut Client,
@@ -107,14 +143,22 @@ fn gathered(
     groups: &mut BTreeMap<Arc<str>, Client>,
     scratch: &mut Client,
 ) -> Outcome {
-    scratch.run(
+    filling(scratch, |scratch| fill_all(answer, plan, groups, scratch))?;
+    scratch.query(&plan.text)
+}
+
+/// Values are stored as they are meanwhile.
+fn filling(
+    client: &mut Client,
+    fill: impl FnOnce(&mut Client) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    client.run(
         "SET @saved = @@sql_mode, sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', \
               time_zone = '+00:00'",
     );
-    let filled = fill_all(answer, plan, groups, scratch);
-    scratch.run("SET sql_mode = @saved, time_zone = DEFAULT");
-    filled?;
-    scratch.query(&plan.text)
+    let filled = fill(client);
+    client.run("SET sql_mode = @saved, time_zone = DEFAULT");
+    filled
 }
 
 fn fill_all(

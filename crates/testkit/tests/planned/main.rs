@@ -5,6 +5,7 @@
 //! whose place has this in it, and shows how they are answered. Statements that seeds make up follow:
 //! HEDDLE_SHARDS_SEED and HEDDLE_SHARDS_SEEDS as in `test/shards/README.md`.
 
+mod broadcasts;
 mod carrying;
 #[path = "../shards/contradicts.rs"]
 mod contradicts;
@@ -55,6 +56,8 @@ struct Tally {
     /// Those in which the one server is wrong, and the farm is not.
     contradicted: usize,
     tiers: [usize; 4],
+    /// Ways to answer statements by sending tables.
+    sent: usize,
 }
 
 impl Tally {
@@ -103,6 +106,9 @@ impl Tally {
         if itself {
             self.contradicted += 1;
             return;
+        }
+        if wrong.is_none() {
+            self.play_sent(spread, (place, step), care, (&here, &answer));
         }
         if let Some((on, what)) = wrong {
             self.wrong += 1;
@@ -162,9 +168,9 @@ fn equal_over_shards(release: Release) {
     }
     let [one, push, gather, pull] = tally.tiers;
     let (all, wrong, refused) = (tally.all, tally.wrong, tally.refused);
-    let contradicted = tally.contradicted;
+    let (contradicted, sent) = (tally.contradicted, tally.sent);
     show(&format!(
-        "{all} statements, {wrong} wrong, {refused} refused, in {contradicted} the one server contradicts itself; {one} by one group, {push} pushed, {gather} gathered, {pull} pulled\n"
+        "{all} statements, {wrong} wrong, {refused} refused, in {contradicted} the one server contradicts itself; {one} by one group, {push} pushed, {gather} gathered, {pull} pulled; {sent} ways to send tables\n"
     ));
     assert_eq!(wrong, 0, "of {all}");
 }

@@ -46,7 +46,9 @@ impl Spread {
         };
         let scratch = Client::login(servers[0].address(), &takes_files);
         let mut scratch = scratch.expect("root has no password");
-        scratch.run("CREATE DATABASE heddle");
+        for server in &servers {
+            server.client().run("CREATE DATABASE heddle");
+        }
         scratch.run("SET GLOBAL local_infile = ON");
         let clients = servers[1..].iter().map(Server::client);
         let names = (1..).map(|at| Arc::from(format!("g{at}")));
@@ -229,15 +231,25 @@ impl Spread {
     /// How the planner would have a text answered that is told this of the tables.
     pub fn answered(&self, text: &str, sharding: &Sharding) -> Result<Answer, Failure> {
         let home = self.groups.keys().next().expect("some").clone();
-        let asked = Asked {
+        let asked = self.asked(sharding, &home);
+        answer(text, &asked).map_err(|reason| carrying::refused(&format!("{reason:?}")))
+    }
+
+    /// All ways to answer a text that is gathered by sending tables to the groups.
+    pub fn broadcasts(&self, text: &str, gathered: &Answer) -> Vec<Answer> {
+        let home = self.groups.keys().next().expect("some").clone();
+        planner::every_broadcast(text, &self.asked(&self.sharding, &home), gathered)
+    }
+
+    fn asked<'a>(&'a self, sharding: &'a Sharding, home: &'a Arc<str>) -> Asked<'a> {
+        Asked {
             sharding,
-            home: &home,
+            home,
             database: &self.database,
             mode: &self.mode,
             scratch: "gather_",
             changing: None,
-        };
-        answer(text, &asked).map_err(|reason| carrying::refused(&format!("{reason:?}")))
+        }
     }
 
     /// What comes of an answer on the groups.
@@ -267,7 +279,8 @@ impl Spread {
     /// ask for more than that server answers well.
     pub fn ask_alone(&mut self, answer: &Answer) -> Outcome {
         let mut answer = answer.clone();
-        for fragment in &mut answer.fragments {
+        let sent = answer.sending.iter_mut().flat_map(|it| &mut it.fragments);
+        for fragment in answer.fragments.iter_mut().chain(sent) {
             fragment.groups = self.alone.keys().cloned().collect();
         }
         carrying::carry(&answer, &mut self.alone, &mut self.scratch)

@@ -8,7 +8,17 @@ const JOIN: &str = "SELECT p.name, COUNT(*) AS n FROM orders o JOIN parts p ON p
 
 /// Two groups, orders by customer and parts by another column.
 fn farm(release: Release) -> Option<Farm> {
-    let farm = Farm::start_on(release, &["--groups", "2", "--replicas", "0"])?;
+    let farm = Farm::start_on(
+        release,
+        &[
+            "--groups",
+            "2",
+            "--replicas",
+            "0",
+            "--set",
+            "broadcast_bytes_max=0",
+        ],
+    )?;
     let mut client = farm.client();
     client.rows("HEDDLE sharding create_definition SLOTS g1 shop");
     client.rows("HEDDLE sharding add_shard shop 'g1,g2' ENABLED");

@@ -1,5 +1,6 @@
 //! A sharded farm of `heddle up`: maps, tables, transactions, scratch servers, moves of shards.
 
+mod broadcast;
 mod choices;
 mod chosen_tables;
 mod dist_txn;

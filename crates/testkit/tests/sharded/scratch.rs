@@ -7,7 +7,16 @@ use testkit::{Client, Farm, Release, wait_until};
 
 /// Two groups, `shop.orders` sharded by customer, `shop.parts` by another column.
 fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
-    let flags = [&["--groups", "2", "--replicas", "0"], flags].concat();
+    // Small tables are not sent to the groups: rows are to be gathered.
+    let usual = [
+        "--groups",
+        "2",
+        "--replicas",
+        "0",
+        "--set",
+        "broadcast_bytes_max=0",
+    ];
+    let flags = [&usual, flags].concat();
     let farm = Farm::start_on(release, &flags)?;
     let mut client = farm.client();
     client.rows("HEDDLE sharding create_definition SLOTS g1 shop");
@@ -36,7 +45,7 @@ fn farm(release: Release, flags: &[&str]) -> Option<Farm> {
 
 const JOIN: &str = "SELECT COUNT(*) FROM shop.orders JOIN shop.parts USING (part)";
 
-fn counted(client: &mut Client, name: &str) -> u64 {
+pub fn counted(client: &mut Client, name: &str) -> u64 {
     let rows = client.rows("HEDDLE STATUS");
     let found = rows.iter().find(|row| row[0].as_deref() == Some(name));
     let value = found.and_then(|row| row[1].clone());

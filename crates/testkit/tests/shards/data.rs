@@ -2,6 +2,8 @@
 
 use crate::dice::Dice;
 
+#[path = "data_broadcast.rs"]
+mod broadcast;
 #[path = "data_shop.rs"]
 mod shop;
 #[path = "data_ssb.rs"]
@@ -16,6 +18,7 @@ pub type Rows = Vec<String>;
 pub fn rows(database: &str) -> Vec<(&'static str, Rows)> {
     let mut dice = Dice::new(20_260_101);
     match database {
+        "broadcast" => broadcast::rows(&mut dice),
         "shop" => shop::rows(&mut dice),
         "ssb" => ssb::ssb(&mut dice),
         "tpch" => tpc::h(&mut dice),

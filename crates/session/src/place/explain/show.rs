@@ -63,6 +63,11 @@ pub(crate) async fn tell(session: &mut Session, told: Told, asking: &Asking) -> 
         note: uneven(&session.core.snapshot()),
         ran: None,
     };
+    let sending = planned.and_then(|planned| planned.sending.as_deref());
+    let expected = sending.map_or(&[][..], |it| &it.expected[..]);
+    for (rows, volume) in facts.rows.iter_mut().zip(expected) {
+        *rows = Some(volume.rows);
+    }
     if asking.runs {
         match run(session, &asking.statement).await? {
             Ok(ran) => facts.ran = Some(ran),
@@ -182,6 +187,7 @@ fn ran(profile: &Profile, time: Duration) -> Ran {
         let parts = fetch.parts.clone().filter_map(part).collect();
         (fetch.fragment, parts, fetch.time)
     });
+    let fetched = |at: &usize| profile.fetches().iter().any(|it| it.parts.contains(at));
     Ran {
         whole: Took {
             rows: profile.rows,
@@ -189,13 +195,14 @@ fn ran(profile: &Profile, time: Duration) -> Ran {
             time: Some(time),
         },
         fetches: fetches.collect(),
-        parts: (0..profile.parts.len()).filter_map(part).collect(),
+        parts: (0..profile.parts.len()).filter(|at| !fetched(at)).filter_map(part).collect(),
     }
 }
 
 /// What would have a statement be gathered no more, one at a time: other sessions of the core go on in between.
 async fn cures(core: &Core, variables: &SessionVariables, told: &Told) -> Vec<String> {
-    let gathers = told.rows.first().is_some_and(|row| matches!(&*row[0], "gathered" | "pulled"));
+    let moves = |row: &tree::Row| matches!(&*row[0], "broadcast" | "gathered" | "pulled");
+    let gathers = told.rows.first().is_some_and(moves);
     let Some((_, text)) = told.planned.as_ref().filter(|_| gathers) else {
         return Vec::new();
     };

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use planner::{Answer as Planned, Finish};
+use planner::{Answer as Planned, Finish, Sending};
 use serde_json::{Map, Value};
 
 /// A step and those in front of it.
@@ -16,8 +16,9 @@ pub(crate) struct Node {
     pub does: String,
     /// What is sent there.
     pub sql: Option<String>,
-    /// So many rows it is thought to give.
+    /// So many rows it is thought to give, and their bytes.
     pub rows: Option<u64>,
+    pub bytes: Option<u64>,
     pub took: Option<Took>,
     /// Why nothing better will do.
     pub reason: Option<String>,
@@ -41,7 +42,7 @@ pub(crate) struct Took {
 pub(crate) type Row = [String; 5];
 
 /// What is known of a statement besides how it is carried out.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Facts {
     /// For each row of the table.
     pub rows: Vec<Option<u64>>,
@@ -54,10 +55,11 @@ pub(crate) struct Facts {
 pub(crate) type TookByGroup = Vec<(String, Took)>;
 
 /// What a run took.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Ran {
     pub whole: Took,
-    /// By the places of the fragments: what each group of them took, and the time of all.
+    /// By the places of the fragments, those of tables that are sent first: what each group of them took, and the
+    /// time of all.
     pub fetches: Vec<(usize, TookByGroup, Duration)>,
     /// The groups that sent rows of a statement that is not gathered.
     pub parts: TookByGroup,
@@ -65,13 +67,74 @@ pub(crate) struct Ran {
 
 /// The tree of a statement with these rows.
 pub(crate) fn tree(rows: &[Row], planned: Option<&Planned>, facts: &Facts) -> Node {
+    let sending = planned.and_then(|planned| planned.sending.as_deref());
+    let sent = sending.map_or(0, |it| it.fragments.len()).min(rows.len());
+    let (first, rest) = rows.split_at(sent);
+    let of_rest = facts.behind(sent);
     let mut root = match planned.map(|planned| (planned, &planned.finish)) {
-        Some((planned, Finish::Scratch(_))) => gathered(rows, planned, facts),
-        _ => plain(rows, facts),
+        Some((planned, Finish::Scratch(_))) => gathered(rest, planned, &of_rest),
+        _ => plain(rest, &of_rest),
     };
+    if let Some(sending) = sending {
+        let mut steps = broadcasts(first, sending, facts);
+        let mut at = &mut root;
+        // The step that the groups do, below those of the router and the scratch server.
+        while at.before.first().is_some_and(|it| it.sql.is_some()) {
+            at = &mut at.before[0];
+        }
+        steps.append(&mut at.before);
+        at.before = steps;
+        if matches!(planned.map(|it| &it.finish), Some(Finish::Merge(_))) {
+            root.cures.clone_from(&facts.cures);
+        }
+    }
     root.note.clone_from(&facts.note);
     root.took = facts.ran.as_ref().map(|ran| ran.whole);
     root
+}
+
+impl Facts {
+    /// Those of what comes behind so many fragments.
+    fn behind(&self, count: usize) -> Facts {
+        let mut rest = self.clone();
+        rest.rows.drain(..count.min(rest.rows.len()));
+        if let Some(ran) = &mut rest.ran {
+            ran.fetches.retain(|(of, ..)| *of >= count);
+            ran.fetches.iter_mut().for_each(|(of, ..)| *of -= count);
+        }
+        rest
+    }
+
+    /// What a fragment took, of all groups and of each.
+    fn fetched(&self, fragment: usize) -> (Option<Took>, Vec<Node>) {
+        let ran = self.ran.as_ref();
+        let fetch = ran.and_then(|ran| ran.fetches.iter().find(|(of, ..)| *of == fragment));
+        let took = fetch.map(|(_, parts, time)| Took {
+            time: Some(*time),
+            ..sum(parts)
+        });
+        let several = fetch.filter(|(_, parts, _)| parts.len() > 1);
+        (took, several.map_or(Vec::new(), |(_, parts, _)| parts.iter().map(part).collect()))
+    }
+}
+
+/// The tables that are sent to the groups first.
+fn broadcasts(rows: &[Row], sending: &Sending, facts: &Facts) -> Vec<Node> {
+    let step = |(at, [_, groups, sql, then, _]): (usize, &Row)| {
+        let (took, before) = facts.fetched(at);
+        let expected = sending.expected.get(at);
+        Node {
+            place: place(groups),
+            does: format!("broadcast {}: {then}", at + 1),
+            sql: Some(sql.clone()),
+            rows: expected.map(|it| it.rows),
+            bytes: expected.map(|it| it.bytes),
+            took,
+            before,
+            ..Node::default()
+        }
+    };
+    rows.iter().enumerate().map(step).collect()
 }
 
 /// Every row is a part of the whole.
@@ -117,16 +180,10 @@ fn gathered(rows: &[Row], planned: &Planned, facts: &Facts) -> Node {
     };
     let fetch = |(place_of, &at): (usize, &usize)| {
         let [_, groups, sql, ..] = rows.get(at).cloned().unwrap_or_default();
-        let ran = facts.ran.as_ref();
-        let fetch = ran.and_then(|ran| ran.fetches.iter().find(|(of, ..)| *of == at));
-        let took = fetch.map(|(_, parts, time)| Took {
-            time: Some(*time),
-            ..sum(parts)
-        });
-        let several = fetch.filter(|(_, parts, _)| parts.len() > 1);
+        let (took, before) = facts.fetched(at);
         Node {
             place: place(&groups),
-            does: match (ran.is_some(), fetch.is_some()) {
+            does: match (facts.ran.is_some(), took.is_some()) {
                 (true, false) => {
                     format!("fetch {}: nothing, no row of it could matter", place_of + 1)
                 }
@@ -135,7 +192,7 @@ fn gathered(rows: &[Row], planned: &Planned, facts: &Facts) -> Node {
             sql: Some(sql),
             rows: facts.rows.get(at).copied().flatten(),
             took,
-            before: several.map_or(Vec::new(), |(_, parts, _)| parts.iter().map(part).collect()),
+            before,
             ..Node::default()
         }
     };
@@ -201,8 +258,10 @@ pub(crate) fn lines(root: &Node) -> Vec<String> {
 fn put_lines(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let margin = "    ".repeat(depth);
     let mut first = format!("{margin}-> {}: {}", node.place, node.does);
-    if let Some(rows) = node.rows {
-        first += &format!("  (about {rows} rows)");
+    match (node.rows, node.bytes) {
+        (Some(rows), Some(bytes)) => first += &format!("  (about {rows} rows, {bytes} bytes)"),
+        (Some(rows), None) => first += &format!("  (about {rows} rows)"),
+        (None, _) => {}
     }
     if let Some(took) = node.took {
         first += &format!("  (actual rows={} bytes={}", took.rows, took.bytes);
@@ -244,6 +303,9 @@ pub(crate) fn json(root: &Node) -> Value {
     }
     if let Some(rows) = root.rows {
         put("rows", rows.into());
+    }
+    if let Some(bytes) = root.bytes {
+        put("bytes", bytes.into());
     }
     if let Some(took) = root.took {
         put("actual_rows", took.rows.into());

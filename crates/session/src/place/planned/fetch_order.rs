@@ -22,14 +22,23 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Orders the fetches of a gathered answer by what is known already.
 pub(super) fn order_by_known(core: &Core, variables: &SessionVariables, answer: &mut Answer) {
-    let shapes = shapes(variables, answer);
-    let rows = |shape: &Digest| core.statements.plans.sizes.get(shape).map(|guess| guess.rows);
-    let known: Vec<Option<u64>> = shapes.iter().map(rows).collect();
+    let known = known_rows(core, variables, answer);
     let filtered = variables.mode.dialect == Dialect::MySql;
     planner::order_by_size(answer, &known, filtered);
 }
 
-/// The same, and asks for what is not known, or was asked for long ago.
+/// The rows of each fragment, as far as servers were asked; nothing where nobody asks them.
+pub(super) fn known_rows(
+    core: &Core,
+    variables: &SessionVariables,
+    answer: &Answer,
+) -> Vec<Option<u64>> {
+    let shapes = shapes(variables, answer);
+    let rows = |shape: &Digest| core.statements.plans.sizes.get(shape).map(|guess| guess.rows);
+    shapes.iter().map(rows).collect()
+}
+
+/// Orders fetches by size, and asks for what is not known, or was asked for long ago.
 pub(in crate::place) async fn order_by_size(
     core: &Core,
     user: &SessionUser,
@@ -76,7 +85,7 @@ fn shapes(variables: &SessionVariables, answer: &Answer) -> Vec<Digest> {
 }
 
 /// As [`estimate::rows_of_part`] has them.
-fn groups(fragment: &Fragment) -> String {
+pub(in crate::place) fn groups(fragment: &Fragment) -> String {
     let all = fragment.groups.join(",");
     match fragment.any {
         true => format!("{}{all}", estimate::ANY),

@@ -1,0 +1,278 @@
+//! Tables that each group of a statement is given, as the statements that make, fill and drop them.
+//!
+//! Their texts mean the same whatever the session's character sets and `sql_mode` are: names stand in backquotes,
+//! values in ASCII. What a value needs else (`sql_mode`, `time_zone`) is set for its INSERT alone, so that nothing has to
+//! be set back.
+
+use mysql_wire::Malformed;
+use mysql_wire::result::TextRow;
+use planner::{Part, Written};
+use sqltext::Dialect;
+
+use crate::scatter::result_writer::Described;
+
+/// An INSERT is ended when it is as long; servers read much longer ones.
+const INSERT_BYTES: usize = 256 << 10;
+
+/// What the values of an INSERT are stored by.
+const MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
+const ZONE: &str = "+00:00";
+
+/// The tables of a statement.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    dialect: Dialect,
+    /// What makes them.
+    pub creates: Vec<Vec<u8>>,
+    /// What fills them; a server that warns of it has not stored what it was told.
+    pub inserts: Vec<Vec<u8>>,
+    names: Vec<String>,
+    /// The columns of the client's text, where a group has told them.
+    pub described: Described,
+}
+
+impl Carried {
+    pub fn new(dialect: Dialect) -> Carried {
+        Carried {
+            dialect,
+            creates: Vec::new(),
+            inserts: Vec::new(),
+            names: Vec::new(),
+            described: Described::default(),
+        }
+    }
+
+    /// Takes up a table with its rows.
+    pub fn take(&mut self, part: &Part, loading: Loading) {
+        self.creates.push(part.create.clone().into_bytes());
+        self.names.push(part.name.clone());
+        let head = head(self.dialect, &part.into);
+        let insert = |values: Vec<u8>| [head.as_bytes(), &values].concat();
+        self.inserts.extend(loading.values().map(insert));
+    }
+
+    /// What takes them away.
+    pub fn drops(&self) -> Vec<u8> {
+        format!("DROP TEMPORARY TABLE IF EXISTS {}", self.names.join(", ")).into_bytes()
+    }
+
+    /// The bytes that each group is sent.
+    pub fn bytes(&self) -> u64 {
+        let all = self.creates.iter().chain(&self.inserts);
+        all.map(|text| text.len() as u64).sum()
+    }
+}
+
+/// What an INSERT begins with.
+fn head(dialect: Dialect, into: &str) -> String {
+    match dialect {
+        Dialect::MariaDb => format!(
+            "SET STATEMENT sql_mode = '{MODE}', time_zone = '{ZONE}' FOR INSERT INTO {into} VALUES "
+        ),
+        Dialect::MySql => format!(
+            "INSERT /*+ SET_VAR(sql_mode = '{MODE}') SET_VAR(time_zone = '{ZONE}') */ INTO {into} VALUES "
+        ),
+    }
+}
+
+/// The rows of one table, as they come.
+pub(crate) struct Loading {
+    columns: Vec<Written>,
+    /// Values of INSERTs, the last of which may grow.
+    values: Vec<Vec<u8>>,
+    bytes_max: u64,
+    pub rows: u64,
+    /// As the groups sent them.
+    pub bytes: u64,
+}
+
+impl Loading {
+    /// Of no more bytes of rows than these.
+    pub fn new(part: &Part, bytes_max: u64) -> Loading {
+        Loading {
+            columns: part.columns.clone(),
+            values: Vec::new(),
+            bytes_max,
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Adds a text row; false where it is one too many.
+    ///
+    /// # Errors
+    /// The row is none of this table.
+    pub fn add(&mut self, row: &[u8]) -> Result<bool, Malformed> {
+        self.rows += 1;
+        self.bytes += row.len() as u64;
+        if self.bytes > self.bytes_max {
+            return Ok(false);
+        }
+        let full = self.values.last().is_none_or(|it| it.len() >= INSERT_BYTES);
+        if full {
+            self.values.push(Vec::new());
+        }
+        let Some(out) = self.values.last_mut() else {
+            return Ok(false);
+        };
+        out.extend_from_slice(if out.is_empty() { b"(" } else { b",(" });
+        let mut values = TextRow::new(row);
+        for (at, how) in self.columns.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            let value = values.next().ok_or(Malformed {
+                what: "a row with too few columns",
+            })??;
+            match value {
+                Some(value) => write(out, how, value),
+                None => out.extend_from_slice(b"NULL"),
+            }
+        }
+        if values.next().is_some() {
+            return Err(Malformed {
+                what: "a row with too many columns",
+            });
+        }
+        out.push(b')');
+        Ok(true)
+    }
+
+    fn values(self) -> impl Iterator<Item = Vec<u8>> {
+        self.values.into_iter()
+    }
+}
+
+/// Writes a value as an expression in ASCII.
+fn write(out: &mut Vec<u8>, how: &Written, value: &[u8]) {
+    match how {
+        Written::Plain => out.extend_from_slice(value),
+        // Dates; the bytes of others are hardly ever of these letters alone, and mean the same then.
+        Written::Quoted if is_plain(value) => {
+            out.extend_from_slice(b"_binary'");
+            out.extend_from_slice(value);
+            out.push(b'\'');
+        }
+        Written::Quoted | Written::Hex => put_hex(out, value),
+        Written::Text(charset) => {
+            out.push(b'_');
+            out.extend_from_slice(charset.as_bytes());
+            out.push(b' ');
+            put_hex(out, value);
+        }
+        Written::Seconds if value.iter().all(|byte| matches!(byte, b'0' | b'.')) => {
+            out.extend_from_slice(b"'0000-00-00 00:00:00'");
+        }
+        Written::Seconds => {
+            out.extend_from_slice(b"FROM_UNIXTIME(");
+            out.extend_from_slice(value);
+            out.push(b')');
+        }
+    }
+}
+
+/// Digits and signs as dates have them. What is empty is none: a `sql_mode` takes `''` for NULL.
+fn is_plain(value: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_digit() || b"-:. ".contains(byte);
+    !value.is_empty() && value.iter().all(plain)
+}
+
+fn put_hex(out: &mut Vec<u8>, value: &[u8]) {
+    out.extend_from_slice(b"x'");
+    out.extend_from_slice(hex::encode(value).as_bytes());
+    out.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mysql_wire::result::encode_text_row;
+
+    fn part(columns: Vec<Written>) -> Part {
+        Part {
+            name: "`heddle`.`h1_b0`".to_owned(),
+            create: "CREATE TEMPORARY TABLE".to_owned(),
+            loose: None,
+            sorts_keys: false,
+            drop: String::new(),
+            into: "`heddle`.`h1_b0`".to_owned(),
+            load: None,
+            is_temporary: true,
+            columns,
+        }
+    }
+
+    #[test]
+    fn rows_become_ascii() {
+        let part = part(vec![
+            Written::Plain,
+            Written::Quoted,
+            Written::Quoted,
+            Written::Text("latin1".to_owned()),
+            Written::Seconds,
+            Written::Hex,
+        ]);
+        let mut loading = Loading::new(&part, 1000);
+        let mut row = Vec::new();
+        let values: [Option<&[u8]>; 6] = [
+            Some(b"-1.5"),
+            Some(b"2024-01-01 00:00:00.5"),
+            Some(b"it's"),
+            Some(b"\xE4'"),
+            Some(b"0.000"),
+            Some(b"\x00\xFF"),
+        ];
+        encode_text_row(&mut row, &values);
+        assert_eq!(loading.add(&row), Ok(true));
+        row.clear();
+        encode_text_row(&mut row, &[None, None, Some(b""), Some(b""), Some(b"1.5"), Some(b"")]);
+        assert_eq!(loading.add(&row), Ok(true));
+        assert_eq!(loading.rows, 2);
+        let mut carried = Carried::new(Dialect::MySql);
+        carried.take(&part, loading);
+        let insert = String::from_utf8_lossy(&carried.inserts[0]).into_owned();
+        let (head, values) = insert.split_once(" VALUES ").expect("an INSERT");
+        assert!(head.starts_with("INSERT /*+ SET_VAR(sql_mode = "), "{head}");
+        assert!(head.ends_with(" INTO `heddle`.`h1_b0`"), "{head}");
+        assert_eq!(
+            values,
+            "(-1.5,_binary'2024-01-01 00:00:00.5',x'69742773',_latin1 x'e427',\
+             '0000-00-00 00:00:00',x'00ff'),(NULL,NULL,x'',_latin1 x'',FROM_UNIXTIME(1.5),x'')"
+        );
+        assert_eq!(carried.drops(), b"DROP TEMPORARY TABLE IF EXISTS `heddle`.`h1_b0`");
+        assert!(carried.bytes() > 100);
+    }
+
+    #[test]
+    fn what_is_too_much_is_said() {
+        let part = part(vec![Written::Plain]);
+        let mut row = Vec::new();
+        encode_text_row(&mut row, &[Some(b"12345")]);
+        let mut loading = Loading::new(&part, 2 * row.len() as u64);
+        assert_eq!(loading.add(&row), Ok(true));
+        assert_eq!(loading.add(&row), Ok(true));
+        assert_eq!(loading.add(&row), Ok(false));
+        row.clear();
+        encode_text_row(&mut row, &[]);
+        assert!(Loading::new(&part, 100).add(&row).is_err());
+        let empty = Loading::new(&part, 100);
+        let mut carried = Carried::new(Dialect::MariaDb);
+        carried.take(&part, empty);
+        assert!(carried.inserts.is_empty() && carried.creates.len() == 1);
+    }
+
+    #[test]
+    fn long_tables_take_several_inserts() {
+        let part = part(vec![Written::Hex]);
+        let mut row = Vec::new();
+        encode_text_row(&mut row, &[Some(&[7; 100_000])]);
+        let mut loading = Loading::new(&part, 1 << 20);
+        for _ in 0..3 {
+            assert_eq!(loading.add(&row), Ok(true));
+        }
+        let mut carried = Carried::new(Dialect::MariaDb);
+        carried.take(&part, loading);
+        assert_eq!(carried.inserts.len(), 2);
+        assert!(carried.inserts.iter().all(|it| it.starts_with(b"SET STATEMENT sql_mode = ")));
+    }
+}
