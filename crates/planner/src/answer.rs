@@ -7,11 +7,14 @@ use sqltext::Mode;
 
 use crate::depth;
 use crate::gather::{self, Reduced};
-use crate::merge::{self, Aggregate, Comparison, Having, Key};
+use crate::merge::{self, Aggregate, Comparison, Having, Key, List};
 use crate::parse;
 use crate::place::Tables;
 use crate::push::{self, Not};
 use crate::views;
+
+/// Why the rows of a list are gathered that were to be merged.
+const TOO_LONG: &str = "a list is longer than group_concat_max_len, or nearly so";
 
 /// How much of a SELECT the shards do by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +42,8 @@ pub struct Answer {
     pub clock: bool,
     /// Why no better tier will do; for people.
     pub reasons: Vec<String>,
+    /// The way to take where the merge finds a list too long.
+    pub otherwise: Option<Box<Answer>>,
 }
 
 /// A statement of one's own on some groups.
@@ -70,6 +75,8 @@ pub struct Merging {
     /// Rows of equal `order` become one: how, for each column, the hidden ones included. Empty when
     /// rows stay as they are.
     pub aggregates: Vec<Aggregate>,
+    /// What the lists among them are.
+    pub lists: Vec<List>,
     /// What groups must meet.
     pub having: Vec<Having>,
     /// Their order in the end, when it is not `order`.
@@ -120,6 +127,7 @@ impl Merging {
         Some(merge::Plan {
             order: self.order.iter().map(key).collect(),
             aggregates: self.aggregates.clone(),
+            lists: self.lists.clone(),
             having: self.having.clone(),
             sort: self.sort.clone(),
             offset: self.offset,
@@ -267,7 +275,14 @@ pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
             Ok(answer)
         }
         Ok(query) => match push::push(text, &query, asked) {
-            Ok(answer) => Ok(answer),
+            Ok(mut answer) => {
+                if matches!(&answer.finish, Finish::Merge(merging) if !merging.lists.is_empty()) {
+                    let mut rows = gather::gather(text, &query, asked)?;
+                    rows.reasons.push(TOO_LONG.to_owned());
+                    answer.otherwise = Some(Box::new(rows));
+                }
+                Ok(answer)
+            }
             Err(Not::Unanswered(reason)) => Err(reason),
             Err(Not::Known(reason)) => {
                 let mut answer = gather::gather(text, &query, asked)?;

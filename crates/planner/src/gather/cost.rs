@@ -214,6 +214,7 @@ mod tests {
             locks: false,
             clock: false,
             reasons: Vec::new(),
+            otherwise: None,
         }
     }
 

@@ -144,6 +144,7 @@ fn put_together(
         locks: found.iter().any(|it| it.lock.is_some()),
         clock: false,
         reasons: Vec::new(),
+        otherwise: None,
         fragments,
         finish: Finish::Scratch(Scratch {
             tables,

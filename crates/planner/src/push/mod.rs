@@ -6,6 +6,7 @@ mod derived;
 mod grouping;
 mod groups;
 mod kinds;
+mod lists;
 mod names;
 mod parted;
 mod partial;
@@ -181,6 +182,7 @@ fn push_written(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, 
         locks: !query.locks.is_empty(),
         clock: travels.clock,
         reasons: Vec::new(),
+        otherwise: None,
     })
 }
 

@@ -113,6 +113,22 @@ enum Stuck {
     Again,
 }
 
+/// What became of a try.
+enum Turn {
+    /// It is to be tried again.
+    Again,
+    /// The client has its answer.
+    Answered,
+    /// A list is too long to be merged; the client has nothing yet.
+    TooLong,
+}
+
+impl From<bool> for Turn {
+    fn from(again: bool) -> Turn {
+        if again { Turn::Again } else { Turn::Answered }
+    }
+}
+
 /// What the client is told at the end.
 enum Word<'a> {
     /// The rows end.
@@ -123,13 +139,14 @@ enum Word<'a> {
     Trouble(Trouble),
 }
 
-/// Runs the client's command on several groups, to its answer.
+/// Runs the client's command on several groups, to its answer. False: it has none, since a list was too long
+/// to be merged.
 pub(crate) async fn scatter_out(
     session: &mut Session,
     scatter: &Scatter,
     shape: Shape,
     job: Job,
-) -> Result<(), End> {
+) -> Result<bool, End> {
     session.run.recording = None;
     let mut run = reads::new_run(
         &session.core,
@@ -148,13 +165,14 @@ pub(crate) async fn scatter_out(
         {
             across = match Box::pin(begin_scatter(session, scatter, &shape, job)).await? {
                 Some(across) => Some(across),
-                None => return Ok(()),
+                None => return Ok(true),
             };
         }
-        if !try_scatter(session, scatter, &mut run, &mut avoid, across).await? {
-            return Ok(());
+        match try_scatter(session, scatter, &mut run, &mut avoid, across).await? {
+            Turn::Again => session.run.profile.once_more(),
+            Turn::Answered => return Ok(true),
+            Turn::TooLong => return Ok(false),
         }
-        session.run.profile.once_more();
     }
 }
 
@@ -177,7 +195,7 @@ pub(crate) async fn scatter_alone(
         job,
     );
     let mut avoid = Vec::new();
-    while try_scatter(session, scatter, &mut run, &mut avoid, None).await? {
+    while let Turn::Again = try_scatter(session, scatter, &mut run, &mut avoid, None).await? {
         session.run.profile.once_more();
     }
     Ok(())
@@ -207,19 +225,19 @@ async fn begin_scatter(
     begin_across(session, &groups, shape, job).await
 }
 
-/// Tries once. True when it is to be tried again; else the client has been answered.
+/// Tries once.
 async fn try_scatter(
     session: &mut Session,
     scatter: &Scatter,
     run: &mut Run,
     avoid: &mut Vec<ServerId>,
     across: Option<Across>,
-) -> Result<bool, End> {
+) -> Result<Turn, End> {
     let mut taken = match parts::take_parts(session, scatter, run, avoid).await {
         Ok(taken) => taken,
         Err((group, stuck)) => {
             drop_across(session, across).await;
-            return scatter_stuck(session, run, avoid, &group, stuck).await;
+            return Ok(scatter_stuck(session, run, avoid, &group, stuck).await?.into());
         }
     };
     let marked = !across.as_ref().is_some_and(Across::is_own);
@@ -249,6 +267,10 @@ async fn try_scatter(
             Some(trouble)
         }
     };
+    if trouble == Some(Trouble::TooLong) {
+        parts::leave_parts(session, run, done);
+        return Ok(Turn::TooLong);
+    }
     let word = match (&scatter.answer, trouble) {
         (_, Some(trouble)) => Word::Trouble(trouble),
         (Wanted::Returned { .. }, None) if !result_writer.begun => Word::Counted(&counts),
@@ -260,7 +282,7 @@ async fn try_scatter(
             Word::Counted(&counts)
         }
     };
-    close_scatter(session, run, avoid, done, result_writer, word).await
+    Ok(close_scatter(session, run, avoid, done, result_writer, word).await?.into())
 }
 
 /// The parts' answers become rows for the client, or numbers in the counts, as the statement wants
@@ -313,7 +335,8 @@ async fn relay_answers(
     })
 }
 
-/// A group has no connection for its part: the same.
+/// A group has no connection for its part. True when it is to be tried again; else the client has been
+/// answered.
 async fn scatter_stuck(
     session: &mut Session,
     run: &mut Run,
