@@ -6,9 +6,14 @@ SELECT status, GROUP_CONCAT(order_id ORDER BY order_id DESC) FROM orders WHERE c
 SELECT status, GROUP_CONCAT(total ORDER BY total SEPARATOR ';'), COUNT(*), SUM(total), MAX(due) FROM orders WHERE customer_id < 25 GROUP BY status ORDER BY status;
 SELECT tier, GROUP_CONCAT(born ORDER BY born SEPARATOR ', ') FROM customers WHERE customer_id < 60 GROUP BY tier;
 SELECT country, GROUP_CONCAT(created ORDER BY created DESC) AS them FROM customers WHERE customer_id < 40 GROUP BY country ORDER BY country DESC LIMIT 3;
+-- free: 1
 SELECT channel, GROUP_CONCAT(due ORDER BY due DESC, order_id) FROM orders WHERE customer_id < 20 GROUP BY channel HAVING COUNT(*) > 1;
 SELECT country, GROUP_CONCAT(credit ORDER BY credit) AS credits, COUNT(*) AS n FROM customers WHERE customer_id < 50 GROUP BY country ORDER BY n DESC, country LIMIT 4;
 SELECT quantity, GROUP_CONCAT(line_no ORDER BY line_no), GROUP_CONCAT(price ORDER BY price DESC SEPARATOR ' ~ ') FROM items WHERE customer_id < 15 GROUP BY quantity;
+-- free: 1
+SELECT p.category, GROUP_CONCAT(i.line_no ORDER BY i.line_no), COUNT(*) FROM items i JOIN products p ON p.product_id = i.product_id WHERE i.customer_id < 9 GROUP BY p.category;
+SELECT status, due IS NULL AS d, GROUP_CONCAT(total ORDER BY total) FROM orders WHERE customer_id < 15 GROUP BY status, d;
+SELECT status, due IS NULL AS d, GROUP_CONCAT(total ORDER BY total) FROM orders WHERE customer_id < 15 GROUP BY status, d ORDER BY d, status;
 SELECT GROUP_CONCAT(reserved ORDER BY reserved), GROUP_CONCAT(quantity ORDER BY quantity DESC), BIT_OR(quantity) FROM stock;
 SELECT GROUP_CONCAT(launched ORDER BY launched), COUNT(*) FROM items i JOIN products p ON p.product_id = i.product_id WHERE i.customer_id < 9;
 SELECT GROUP_CONCAT(c.customer_id ORDER BY c.customer_id), GROUP_CONCAT(o.order_id ORDER BY o.order_id) FROM customers c LEFT JOIN orders o ON o.customer_id = c.customer_id AND o.total > 900 WHERE c.customer_id < 30;
@@ -62,4 +67,5 @@ SELECT ANY_VALUE(customer_id) FROM customers WHERE customer_id < 7;
 SELECT ANY_VALUE(1), COUNT(*) FROM customers;
 # Bits.
 SELECT status, BIT_AND(order_id), BIT_OR(customer_id), BIT_XOR(order_id + 1) FROM orders GROUP BY status ORDER BY BIT_OR(customer_id), status LIMIT 4;
+-- free: 1
 SELECT channel, BIT_XOR(customer_id) AS x FROM orders GROUP BY channel HAVING BIT_XOR(customer_id) > 5 ORDER BY x, channel;

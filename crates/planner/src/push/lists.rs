@@ -41,6 +41,9 @@ impl Read<'_> {
         }
         let array = name == "json_arrayagg";
         let dialect = self.partition.asked.mode.dialect;
+        if !array && dialect == Dialect::MySql && self.sorts_again(additions) {
+            return Err(not("its type depends on how groups are sorted"));
+        }
         let mut made = List {
             separator: match (array, dialect) {
                 (true, Dialect::MySql) => b", ".to_vec(),
@@ -79,6 +82,13 @@ impl Read<'_> {
         }
         additions.merging.lists.push(made);
         Ok(Aggregate::List(additions.merging.lists.len() - 1))
+    }
+
+    /// Groups are sorted otherwise than they are made: MySQL then has them in a temporary table, and calls a
+    /// list a TEXT that it calls a LONGTEXT else. Shards sort them in another way.
+    fn sorts_again(&self, additions: &Additions) -> bool {
+        let several = self.clauses.groups.len() > 1 || self.ordered.len() > 1;
+        !self.ordered.is_empty() && (additions.replaces_orders || several)
     }
 
     /// The place of a hidden column that is the same in all rows.
