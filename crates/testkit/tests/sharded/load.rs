@@ -12,7 +12,9 @@ const COLUMNS: &str = "(id BIGINT AUTO_INCREMENT, customer_id INT NOT NULL, note
                        CHARACTER SET utf8mb4";
 
 fn start(release: Release) -> Option<(Farm, Client)> {
+    // A lock may be waited for until the test lets go of it.
     let mut flags = vec!["--groups", "3", "--replicas", "0"];
+    flags.extend(["--set", "cross_lock_wait_ms=60000"]);
     flags.extend(release.xa_flags());
     let farm = Farm::start_on(release, &flags)?;
     for member in farm.members() {
