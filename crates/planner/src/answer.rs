@@ -9,7 +9,7 @@ use std::sync::Arc;
 use farm::sharding::Sharding;
 use sqltext::Mode;
 
-use crate::merge::{self, Aggregate, Comparison, Having, Key};
+use crate::merge::{self, Aggregate, Comparison, Having, Key, List};
 use crate::place::Tables;
 
 pub use reduced::{Passed, Reduced, Reduction};
@@ -42,6 +42,8 @@ pub struct Answer {
     pub reasons: Vec<String>,
     /// Tables that each group gets before its fragments run there.
     pub sending: Option<Box<Sending>>,
+    /// The way to take where the merge finds a list too long.
+    pub otherwise: Option<Box<Answer>>,
 }
 
 /// Tables that are put on the groups of an answer before its fragments run there.
@@ -95,6 +97,8 @@ pub struct Merging {
     /// Rows of equal `order` become one: how, for each column, the hidden ones included. Empty when
     /// rows stay as they are.
     pub aggregates: Vec<Aggregate>,
+    /// What the lists among them are.
+    pub lists: Vec<List>,
     /// What groups must meet.
     pub having: Vec<Having>,
     /// Their order in the end, when it is not `order`.
@@ -145,6 +149,7 @@ impl Merging {
         Some(merge::Plan {
             order: self.order.iter().map(key).collect(),
             aggregates: self.aggregates.clone(),
+            lists: self.lists.clone(),
             having: self.having.clone(),
             sort: self.sort.clone(),
             offset: self.offset,

@@ -1,11 +1,14 @@
 //! Which tier answers a SELECT over several groups: the first that can.
 
-use crate::answer::{Answer, Asked, Unanswered};
+use crate::answer::{Answer, Asked, Finish, Unanswered};
 use crate::depth;
 use crate::gather;
 use crate::parse;
 use crate::push::{self, Not};
 use crate::views;
+
+/// Why the rows of a list are gathered that were to be merged.
+const TOO_LONG: &str = "a list is longer than group_concat_max_len, or nearly so";
 
 /// Tells how a SELECT that needs more than one group is answered. Parameters stand in the text as
 /// literals.
@@ -24,7 +27,14 @@ pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
             Ok(answer)
         }
         Ok(query) => match push::push(text, &query, asked) {
-            Ok(answer) => Ok(answer),
+            Ok(mut answer) => {
+                if matches!(&answer.finish, Finish::Merge(merging) if !merging.lists.is_empty()) {
+                    let mut rows = gather::gather(text, &query, asked)?;
+                    rows.reasons.push(TOO_LONG.to_owned());
+                    answer.otherwise = Some(Box::new(rows));
+                }
+                Ok(answer)
+            }
             Err(Not::Unanswered(reason)) => Err(reason),
             Err(Not::Known(reason)) => {
                 let mut answer = gather::gather(text, &query, asked)?;

@@ -125,3 +125,7 @@ GROUP BY c_nation ORDER BY c_nation;
 SELECT d_year, s_region, SUM(lo_revenue) / SUM(SUM(lo_revenue)) OVER (PARTITION BY d_year) AS share
 FROM lineorder, supplier, dates WHERE lo_suppkey = s_suppkey AND lo_orderdate = d_datekey
 GROUP BY d_year, s_region ORDER BY d_year, s_region;
+# MySQL calls the year a BIGINT where it puts rows into a temporary table first, as those of a join, and else an INT.
+-- engine: mariadb
+SELECT d_year, SUM(lo_revenue) AS revenue FROM lineorder JOIN dates ON d_datekey = lo_orderdate
+GROUP BY d_year WITH ROLLUP;

@@ -220,6 +220,7 @@ mod tests {
             clock: false,
             reasons: Vec::new(),
             sending: None,
+            otherwise: None,
         }
     }
 

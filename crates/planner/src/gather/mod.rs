@@ -148,6 +148,7 @@ fn put_together(
         clock: false,
         reasons: Vec::new(),
         sending: None,
+        otherwise: None,
         fragments,
         finish: Finish::Scratch(Scratch {
             tables,

@@ -15,6 +15,10 @@ pub(super) struct Format {
     escape: Option<u8>,
     /// Bytes that may mean something else than themselves.
     special: Box<[bool; 256]>,
+    /// The same where only a line's end is looked for.
+    ends: Box<[bool; 256]>,
+    /// A line ends where its end stands, whatever the fields in front of it are.
+    plain: bool,
 }
 
 /// More of the file is needed to go on.
@@ -100,7 +104,13 @@ impl Format {
         for byte in firsts.iter().filter_map(|it| it.first()) {
             special[usize::from(*byte)] = true;
         }
+        let mut ends = Box::new([false; 256]);
+        for byte in [&line_end, &escaped].iter().filter_map(|it| it.first()) {
+            ends[usize::from(*byte)] = true;
+        }
         Ok(Format {
+            plain: enclosed.is_empty() && !field_end.contains(&line_end[0]),
+            ends,
             enclosed: enclosed.first().copied(),
             escape: escaped.first().copied(),
             field_end,
@@ -130,7 +140,7 @@ impl Format {
         loop {
             let plain = bytes[at..]
                 .iter()
-                .position(|it| self.special[usize::from(*it)]);
+                .position(|it| self.ends[usize::from(*it)]);
             match plain {
                 Some(plain) => at += plain,
                 None if over => return Ok(bytes.len()),
@@ -177,6 +187,9 @@ impl Format {
             values: at,
             fields: [None, None],
         };
+        let last = wanted.iter().flatten().max().map_or(1, |last| last + 1);
+        // What nobody looks for is passed over.
+        let count = if self.plain { last.min(count) } else { count };
         for number in 0..count {
             if at == bytes.len() {
                 return match (over, number) {
@@ -291,6 +304,9 @@ impl Format {
         };
         if !field.enclosed && self.enclosed.is_some() && raw == b"NULL" {
             return Some(None);
+        }
+        if !field.enclosed && self.escape.is_none_or(|escape| !raw.contains(&escape)) {
+            return Some(Some(raw.to_vec()));
         }
         let mut out = Vec::with_capacity(raw.len());
         let (mut at, mut null) = (0, false);

@@ -8,18 +8,24 @@
 //! silent.
 //!
 //! Nothing is kept but one row per shard and the group at hand; and where groups are sorted by what
-//! only their whole tells, as many as the limit asks for, twice at most.
+//! only their whole tells, as many as the limit asks for, twice at most. Groups with lists are kept until
+//! the last one is known, since one list that is too long makes all of them useless.
 
 pub mod decimal;
+mod list;
 mod total;
 
 use std::cmp::Ordering;
 
 use decimal::Decimal;
-pub use total::{Aggregate, Total};
+pub use list::List;
+pub use total::{Aggregate, Bits, Total};
 
 /// One row.
 pub type Row = Vec<Option<Vec<u8>>>;
+
+/// Groups with lists may have so many bytes together.
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// How two values of a column are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,8 @@ pub struct Plan {
     pub order: Vec<Key>,
     /// Rows with equal keys in `order` become one: for each column how. Empty: rows stay as they are.
     pub aggregates: Vec<Aggregate>,
+    /// What the lists among them are.
+    pub lists: Vec<List>,
     /// Groups that do not meet all of these are left out.
     pub having: Vec<Having>,
     /// The order of the groups in the end, when it is not that of `order`. There is a limit, and as
@@ -84,7 +92,10 @@ pub struct Merge {
     before: Option<Row>,
     /// Groups to be sorted; from the first one on when `sorted`, the last one first.
     kept: Vec<Row>,
+    kept_bytes: usize,
     sorted: bool,
+    /// A list was longer than is made here.
+    too_long: bool,
     skipped: u64,
     given: u64,
 }
@@ -103,6 +114,8 @@ pub enum Next {
     Row(Row),
     /// Nothing comes any more; what shards still send is not wanted.
     End,
+    /// A list is longer than is made here, and no row has been given: the rows themselves must be fetched.
+    TooLong,
 }
 
 impl Merge {
@@ -114,7 +127,9 @@ impl Merge {
             group: None,
             before: None,
             kept: Vec::new(),
+            kept_bytes: 0,
             sorted: false,
+            too_long: false,
             skipped: 0,
             given: 0,
         }
@@ -175,6 +190,9 @@ impl Merge {
                     None => None,
                 },
             };
+            if self.too_long {
+                return Ok(Next::TooLong);
+            }
             if let Some(row) = whole.and_then(|row| self.counted(row)) {
                 return Ok(Next::Row(row));
             }
@@ -227,7 +245,8 @@ impl Merge {
     fn grouped(&mut self, row: Option<Row>) -> Result<Option<Row>, Odd> {
         let aggregates = &self.plan.aggregates;
         let Some(row) = row else {
-            return Ok(self.group.take().map(|group| finished(group, aggregates)));
+            let last = self.group.take();
+            return self.finish(last);
         };
         if let Some((first, totals)) = &mut self.group
             && compare(&self.plan.order, first, &row)?.is_eq()
@@ -252,7 +271,14 @@ impl Merge {
             totals.push(Total::begin(*aggregate, value.as_deref())?);
         }
         let before = self.group.replace((row, totals));
-        Ok(before.map(|group| finished(group, aggregates)))
+        self.finish(before)
+    }
+
+    fn finish(&mut self, group: Option<(Row, Vec<Total>)>) -> Result<Option<Row>, Odd> {
+        let Some(group) = group else { return Ok(None) };
+        let whole = finished(group, &self.plan)?;
+        self.too_long |= whole.is_none();
+        Ok(whole)
     }
 
     /// The group, unless it is left out or kept to be sorted.
@@ -266,16 +292,25 @@ impl Merge {
                 return Ok(None);
             }
         }
-        if self.plan.sort.is_empty() {
+        let lists = !self.plan.lists.is_empty();
+        if self.plan.sort.is_empty() && !lists {
             return Ok(Some(group));
         }
+        if lists {
+            self.kept_bytes += bytes_of(&group);
+            self.too_long |= self.kept_bytes > KEPT_BYTES_MAX;
+        }
         self.kept.push(group);
+        if self.plan.sort.is_empty() {
+            return Ok(None);
+        }
         let limit = self.plan.limit.unwrap_or(u64::MAX);
         let most = limit.saturating_add(self.plan.offset);
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
         if self.kept.len() / 2 >= most {
             self.sort_kept()?;
             self.kept.truncate(most);
+            self.kept_bytes = self.kept.iter().map(bytes_of).sum();
         }
         Ok(None)
     }
@@ -314,11 +349,12 @@ impl Merge {
     }
 }
 
-fn finished((first, totals): (Row, Vec<Total>), aggregates: &[Aggregate]) -> Row {
+/// The group's row; `None` where a list in it is too long.
+fn finished((first, totals): (Row, Vec<Total>), plan: &Plan) -> Result<Option<Row>, Odd> {
     let sums: Vec<Option<Vec<u8>>> = totals.iter().map(Total::value).collect();
     let count = |at: usize| sums.get(at).cloned().flatten();
     let mut row = first;
-    for (at, aggregate) in aggregates.iter().enumerate() {
+    for (at, aggregate) in plan.aggregates.iter().enumerate() {
         row[at] = match aggregate {
             Aggregate::Average { count: of, places } => {
                 total::average(sums[at].as_deref(), count(*of).as_deref(), *places)
@@ -329,10 +365,26 @@ fn finished((first, totals): (Row, Vec<Total>), aggregates: &[Aggregate]) -> Row
                 count(*of).as_deref(),
             ),
             Aggregate::Best { .. } | Aggregate::Weight => continue,
+            Aggregate::List(list) => {
+                let list = plan.lists.get(*list);
+                let list = list.ok_or_else(|| Odd("a list is not described".to_owned()))?;
+                let most = list.most.and_then(count);
+                match totals[at].parts() {
+                    [] => None,
+                    parts => match list.whole(parts, most.as_deref())? {
+                        None => return Ok(None),
+                        whole => whole,
+                    },
+                }
+            }
             _ => sums[at].clone(),
         };
     }
-    row
+    Ok(Some(row))
+}
+
+fn bytes_of(row: &Row) -> usize {
+    row.iter().flatten().map(Vec::len).sum()
 }
 
 /// What a server sent that cannot be what was asked for.

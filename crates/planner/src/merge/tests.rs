@@ -27,6 +27,7 @@ fn merged(plan: Plan, shards: &[&[&str]]) -> Vec<String> {
                 result.push(row.into_iter().map(word).collect::<Vec<_>>().join(" "));
             }
             Next::End => return result,
+            Next::TooLong => return vec!["too long".to_owned()],
         }
     }
 }
@@ -173,6 +174,7 @@ fn groups_are_chosen_and_sorted_by_their_whole() {
         offset: 1,
         limit: Some(2),
         visible: 2,
+        ..Plan::default()
     };
     let shards: [&[&str]; 2] = [
         &["a 1", "b 5", "c 9", "e 1", "f 3"],
@@ -211,4 +213,49 @@ fn blanks_at_the_end_are_nothing() {
     };
     let shards: [&[&str]; 2] = [&["ss__ 1", "t___ 1"], &["ss____ 1", "st____ 1"]];
     assert_eq!(merged(plan, &shards), ["ss__ 2", "st____ 1", "t___ 1"]);
+}
+
+#[test]
+fn bits_of_whole_numbers_are_put_together() {
+    let bits = |how| Plan {
+        aggregates: vec![Aggregate::Bits(how)],
+        visible: 1,
+        ..Plan::default()
+    };
+    // Without rows a shard says what changes nothing.
+    let shards: [&[&str]; 3] = [&["18446744073709551615"], &["6"], &["12"]];
+    assert_eq!(merged(bits(Bits::And), &shards), ["4"]);
+    assert_eq!(merged(bits(Bits::Or), &[&["0"], &["6"], &["12"]]), ["14"]);
+    assert_eq!(merged(bits(Bits::Xor), &[&["0"], &["6"], &["12"]]), ["10"]);
+}
+
+/// Groups with their lists in order, which may have so many bytes.
+fn lists(most: &str, shards: &[&[&str]]) -> Vec<String> {
+    let plan = Plan {
+        order: vec![by(0, Comparison::Bytes, false)],
+        aggregates: vec![Aggregate::First, Aggregate::List(0), Aggregate::First],
+        lists: vec![List {
+            separator: b",".to_vec(),
+            array: false,
+            order: Some((Comparison::Number, false)),
+            most: Some(2),
+        }],
+        offset: 1,
+        visible: 2,
+        ..Plan::default()
+    };
+    let with_most = |rows: &&[&str]| -> Vec<String> {
+        rows.iter().map(|row| format!("{row} {most}")).collect()
+    };
+    let rows: Vec<Vec<String>> = shards.iter().map(with_most).collect();
+    let rows: Vec<Vec<&str>> = rows.iter().map(|it| it.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+    merged(plan, &rows)
+}
+
+#[test]
+fn lists_become_one_and_no_row_is_given_before_all_are_known_to_fit() {
+    let shards: [&[&str]; 3] = [&["a 1", "b 2,10", "d -"], &["b 9", "c 3,4,4,5"], &["d -"]];
+    assert_eq!(lists("1024", &shards), ["b 2,9,10", "c 3,4,4,5", "d -"]);
+    assert_eq!(lists("10", &shards), ["too long"]);
 }

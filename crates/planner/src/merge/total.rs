@@ -34,6 +34,18 @@ pub enum Aggregate {
     },
     /// What a [`Aggregate::Best`] is chosen by.
     Weight,
+    /// BIT_AND, BIT_OR, BIT_XOR.
+    Bits(Bits),
+    /// Of the plan's lists this one.
+    List(usize),
+}
+
+/// How bits of whole numbers become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bits {
+    And,
+    Or,
+    Xor,
 }
 
 impl Aggregate {
@@ -70,6 +82,8 @@ enum Value {
     Text(Vec<u8>),
     Exact(Decimal),
     Double(f64),
+    Bits(u64),
+    Parts(Vec<Vec<u8>>),
 }
 
 impl Total {
@@ -127,6 +141,16 @@ impl Total {
                 Value::Text(if replaces { value.to_vec() } else { now })
             }
             (Aggregate::Least(_) | Aggregate::Greatest(_), _) => Value::Text(value.to_vec()),
+            (Aggregate::Bits(how), Value::Bits(now)) => Value::Bits(how.of(now, bits(value)?)),
+            (Aggregate::Bits(_), _) => Value::Bits(bits(value)?),
+            (Aggregate::List(_), now) => {
+                let mut parts = match now {
+                    Value::Parts(parts) => parts,
+                    _ => Vec::new(),
+                };
+                parts.push(value.to_vec());
+                Value::Parts(parts)
+            }
         };
         Ok(())
     }
@@ -134,12 +158,40 @@ impl Total {
     /// As a server prints it.
     pub fn value(&self) -> Option<Vec<u8>> {
         match &self.value {
-            Value::Null => None,
+            Value::Null | Value::Parts(_) => None,
+            Value::Bits(bits) => Some(bits.to_string().into_bytes()),
             Value::Text(text) => Some(text.clone()),
             Value::Exact(sum) => Some(sum.print(0).into_bytes()),
             Value::Double(sum) => Some(print(*sum)),
         }
     }
+}
+
+impl Total {
+    /// The parts of a list so far.
+    pub(super) fn parts(&self) -> &[Vec<u8>] {
+        match &self.value {
+            Value::Parts(parts) => parts,
+            _ => &[],
+        }
+    }
+}
+
+impl Bits {
+    fn of(self, one: u64, other: u64) -> u64 {
+        match self {
+            Bits::And => one & other,
+            Bits::Or => one | other,
+            Bits::Xor => one ^ other,
+        }
+    }
+}
+
+fn bits(text: &[u8]) -> Result<u64, Odd> {
+    let number = std::str::from_utf8(text)
+        .ok()
+        .and_then(|it| it.parse().ok());
+    number.ok_or_else(|| odd(text))
 }
 
 /// A sum over a count, NULL without a value.

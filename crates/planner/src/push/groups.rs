@@ -8,10 +8,11 @@ use sqlparser::ast::{
 };
 
 use super::kinds::{self, Kind, arguments};
+use super::lists::{unparted, unsummed};
 use super::names::alike;
-use super::{Additions, Read, Sorted, expr_of, is_constant};
+use super::{Additions, Read, Sorted, expr_of, is_constant, scale};
 use crate::answer::Merging;
-use crate::merge::{Aggregate, Comparison, Having, Key};
+use crate::merge::{Aggregate, Bits, Comparison, Having, Key};
 use crate::parse::conjuncts;
 
 /// So many groups at most are kept to be sorted.
@@ -226,7 +227,7 @@ impl Read<'_> {
             _ => return Err("it computes with aggregates of parts".to_owned()),
         };
         match part {
-            Aggregate::Sum => Ok((column, Comparison::Number)),
+            Aggregate::Sum | Aggregate::Bits(_) => Ok((column, Comparison::Number)),
             Aggregate::Least(how) | Aggregate::Greatest(how) => Ok((column, how)),
             Aggregate::Best { weight, how, .. } => Ok((weight, how)),
             _ => {
@@ -303,7 +304,13 @@ impl Read<'_> {
         at: Option<usize>,
     ) -> Result<Aggregate, String> {
         let name = function.name.to_string().to_ascii_lowercase();
-        let not = || format!("{name} of parts is not known");
+        let not = || unparted(&name);
+        if matches!(&*name, "group_concat" | "json_arrayagg") && function.over.is_none() {
+            return self.list(additions, function);
+        }
+        if self.is_any_value(function) {
+            return Ok(Aggregate::First);
+        }
         let FunctionArguments::List(list) = &function.args else {
             return Err(not());
         };
@@ -324,9 +331,20 @@ impl Read<'_> {
         let [argument] = arguments[..] else {
             return Err(not());
         };
-        let kind = kinds::of(&self.partition.names, argument).ok_or_else(not)?;
+        let names = &self.partition.names;
+        let kind = kinds::of(names, argument).ok_or_else(not)?;
         match (&*name, kind) {
             _ if distinct => Err(not()),
+            ("bit_and" | "bit_or" | "bit_xor", _) if scale::of(names, argument) == Some(0) => {
+                Ok(Aggregate::Bits(match &*name {
+                    "bit_and" => Bits::And,
+                    "bit_or" => Bits::Or,
+                    _ => Bits::Xor,
+                }))
+            }
+            ("sum" | "avg", kind @ (Kind::Double | Kind::Single)) => {
+                Err(unsummed(&name, Some(kind)))
+            }
             ("sum", Kind::Exact) => Ok(Aggregate::Sum),
             ("min" | "max", kind) => {
                 let comparison = match kind {

@@ -6,6 +6,7 @@ mod derived;
 mod grouping;
 mod groups;
 mod kinds;
+mod lists;
 mod names;
 mod parted;
 mod partial;
@@ -182,6 +183,7 @@ fn push_written(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, 
         clock: travels.clock,
         reasons: Vec::new(),
         sending: None,
+        otherwise: None,
     })
 }
 

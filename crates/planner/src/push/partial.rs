@@ -15,6 +15,7 @@ use sqltext::{Dialect, Edit, Piece, PieceKind, Span, edited, pieces, ticked};
 
 use super::grouping::Grouping;
 use super::kinds::{self, Kind, arguments};
+use super::lists::{unparted, unsummed};
 use super::names::alike;
 use super::{Read, is_constant, scale};
 use crate::answer::{Answer, Asked, Finish, Fragment, Part, Reduced, Scratch, Tier, Written};
@@ -174,7 +175,7 @@ impl<'r, 'a> Maker<'r, 'a> {
 
 impl Maker<'_, '_> {
     pub(super) fn not(what: &str) -> String {
-        format!("{what} of parts is not known")
+        unparted(what)
     }
 
     /// Where a column stands.
@@ -326,7 +327,8 @@ impl Maker<'_, '_> {
             ("count", [_]) => self.counted(text),
             ("sum" | "avg", [argument]) => {
                 let scale = self.scale(argument).filter(|it| *it <= SCALE_MAX);
-                let scale = scale.ok_or_else(not)?;
+                let kind = || kinds::of(&self.read.partition.names, argument);
+                let scale = scale.ok_or_else(|| unsummed(&name, kind()))?;
                 // AVG allows a space behind it, SUM does not.
                 let behind = text[name.len()..].trim_start().to_owned();
                 let kind = format!("DECIMAL(65,{scale})");
@@ -344,7 +346,9 @@ impl Maker<'_, '_> {
                 let part = self.send(text, "BIGINT UNSIGNED", Written::Plain);
                 format!("{name}({part})")
             }
-            ("min" | "max", [argument]) => {
+            ("min" | "max", [argument]) | ("any_value", [argument])
+                if name != "any_value" || self.read.is_any_value(function) =>
+            {
                 let names = &self.read.partition.names;
                 let (table, column) = names.column(argument).ok_or_else(not)?;
                 let known = kinds::of_column(column).filter(|_| !names.entries[table].derived);
@@ -449,6 +453,7 @@ impl Maker<'_, '_> {
             clock: false,
             reasons: vec![why],
             sending: None,
+            otherwise: None,
         })
     }
 

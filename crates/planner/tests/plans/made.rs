@@ -160,11 +160,15 @@ const MADE: &[(&str, &str)] = &[
         "gather\nSELECT v AS `heddle 0`, CAST(s AS BINARY) AS `heddle 1` FROM t1\nGROUP BY v, s\n\
          -> SELECT heddle.`heddle 0` AS `v`, GROUP_CONCAT(DISTINCT heddle.`heddle 1` ORDER BY heddle.`heddle 1` DESC SEPARATOR ', ') AS `GROUP_CONCAT(DISTINCT s ORDER BY s DESC SEPARATOR ', ')` FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 0`",
     ),
-    // The order of other texts is open.
+    // The order of other texts is open, and a list may be as long as the session says.
     (
         "SELECT v, GROUP_CONCAT(s) FROM t1 GROUP BY v",
+        "push\nSELECT v, GROUP_CONCAT(s), @@group_concat_max_len DIV 4 AS `heddle 0` FROM t1 GROUP BY v\n ORDER BY 1 ",
+    ),
+    (
+        "SELECT v, GROUP_CONCAT(s ORDER BY s) FROM t1 GROUP BY v",
         "gather\nSELECT `v`, CAST(`s` AS BINARY) FROM `shop`.`t1` AS `t1`\n\
-         -> SELECT v, GROUP_CONCAT(s) FROM `heddle`.`s0` AS `t1` GROUP BY v",
+         -> SELECT v, GROUP_CONCAT(s ORDER BY s) FROM `heddle`.`s0` AS `t1` GROUP BY v",
     ),
     // One value of a column stands for all of a group of its expression; of two columns none does.
     (

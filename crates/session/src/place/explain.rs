@@ -316,6 +316,9 @@ fn planned_rows(planned: &Planned) -> Vec<Row> {
         Tier::Pull => "pulled",
     };
     let then = match &planned.finish {
+        Finish::Merge(merging) if !merging.lists.is_empty() => {
+            "aggregates and lists are merged; rows are gathered for a list near group_concat_max_len"
+        }
         Finish::Merge(merging) if !merging.aggregates.is_empty() => "aggregates are merged",
         Finish::Merge(merging) if !merging.order.is_empty() => "rows are merged in order",
         Finish::Merge(_) => "rows are appended",

@@ -196,7 +196,7 @@ async fn run_placed(
                 clock: true,
                 carried: None,
             };
-            scatter::scatter_out(session, &scatter, shape, job).await
+            scatter::scatter_out(session, &scatter, shape, job).await.map(drop)
         }
         Where::Rows(text) if shape.verb == Verb::Do => discard::discard(session, &text).await,
         Where::InText(found) => Box::pin(steps::run_in_text(session, &found, shape, job)).await,
@@ -297,7 +297,19 @@ async fn answer_rows_now(
         clock: answer.clock,
         carried: None,
     };
-    scatter::scatter_out(session, &scatter, shape, job).await
+    if scatter::scatter_out(session, &scatter, shape, job).await? {
+        return Ok(());
+    }
+    match answer.otherwise {
+        Some(otherwise) => {
+            session.run.profile.once_more();
+            Box::pin(answer_rows_now(session, *otherwise, shape, job)).await
+        }
+        None => {
+            let why = "a list is too long to be merged";
+            session.client.error(&error::PARTS_DIFFER, &[why]).await
+        }
+    }
 }
 
 /// Answers a command whose hint cannot be followed, wherever its tables are. False: it can be followed.

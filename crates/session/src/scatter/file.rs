@@ -1,13 +1,11 @@
 //! LOAD DATA LOCAL over several groups: each group's server runs the statement, asks for the file, and
 //! gets the rows that belong there.
 //!
-//! The file is read from the client as it comes. Of each group's rows a piece is kept until it is worth
-//! a packet, and the next receive waits for the servers to take what is ready; so memory is bounded by
-//! the pieces and the longest row. A client cannot be told anything before it has sent its whole file:
-//! what comes behind a trouble is read and thrown away.
+//! The file is read from the client as it comes, and each group's rows wait for their server apart
+//! ([`Sinks`]); so memory is bounded by what may wait and the longest row. A client cannot be told anything
+//! before it has sent its whole file: what comes behind a trouble is read and thrown away.
 
-use std::future::Future;
-use std::pin::Pin;
+mod sinks;
 
 use backend::Lease;
 use farm::{ClientError, ServerId, error};
@@ -16,13 +14,13 @@ use mysql_wire::packet::{self, HEADER_BYTES};
 use mysql_wire::reply::LOCAL_FILE;
 use planner::load::{Cutter, LoadPlan, Next};
 
+use self::sinks::Sinks;
 use super::counts::Counts;
 use super::feed::Feed;
 use super::feeds::Feeds;
 use super::parts::{Done, Taken};
 use super::result_writer::{Form, ResultWriter};
 use super::rows::Trouble;
-use super::stop::all;
 use super::{Part, Scatter, Wanted, Word};
 use crate::client::Client;
 use crate::client::end::End;
@@ -40,12 +38,6 @@ use crate::scatter::parts;
 use crate::scatter::{self, stop};
 use crate::session::Session;
 
-/// So many bytes of a group are worth a packet.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// A packet has at most so many.
-const PACKET_BYTES_MAX: usize = 1 << 20;
-
 /// Ids that are taken at once.
 const IDS: u64 = 1000;
 
@@ -54,50 +46,6 @@ const SMALL_BUFFERS_MAX: usize = 2;
 
 /// What is not to be loaded: the error and its detail.
 type Unfit = (ClientError, String);
-
-/// One server that has asked for the file.
-struct Sink {
-    lease: Lease,
-    buffer: Vec<u8>,
-    /// The number of its next packet.
-    sequence: u8,
-    /// Bytes of rows that were not sent yet.
-    rows: Vec<u8>,
-    /// It takes no more.
-    broken: bool,
-}
-
-impl Sink {
-    /// Puts the bytes at hand into packets.
-    fn packets(&mut self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.rows.len() + 2 * HEADER_BYTES);
-        for piece in self.rows.chunks(PACKET_BYTES_MAX) {
-            packet::write(&mut out, &mut self.sequence, piece);
-        }
-        self.rows.clear();
-        out
-    }
-
-    async fn send(&mut self) {
-        let packets = self.packets();
-        if self.broken {
-            return;
-        }
-        let range = 0..packets.len();
-        let (sent, _) = self.lease.connection_mut().send(packets, range).await;
-        self.broken = sent.is_err();
-    }
-
-    /// The file is over: the server may answer.
-    fn end(mut self) -> Feed {
-        let mut packets = self.packets();
-        packet::write(&mut packets, &mut self.sequence, b"");
-        if self.broken {
-            packets.clear();
-        }
-        Feed::resume(self.lease, packets, self.buffer)
-    }
-}
 
 /// The client's file while it is read.
 struct Source {
@@ -235,15 +183,13 @@ async fn pour_file(
             None
         }
     };
-    let mut sinks = sinks(feeds);
+    let mut sinks = Sinks::of(feeds);
     if asked && unfit.is_none() {
         unfit =
             pass_rows(core, handle, client, plan, &mut cutter, &mut sinks, result_writer).await?;
     }
-    for (at, sink) in sinks {
-        // Whoever refused the statement, or its row, is undone; nobody waits for a file any more.
-        feeds.all[at] = sink.end();
-    }
+    // Whoever refused the statement, or its row, is undone; nobody waits for a file any more.
+    sinks.end(feeds).await;
     Ok(unfit)
 }
 
@@ -254,7 +200,7 @@ async fn pass_rows(
     client: &mut Client,
     plan: &LoadPlan,
     cutter: &mut Option<Cutter<'_>>,
-    sinks: &mut [(usize, Sink)],
+    sinks: &mut Sinks,
     result_writer: &mut ResultWriter,
 ) -> Result<Option<Unfit>, End> {
     ask_for_file(handle, client, &plan.file, sinks).await?;
@@ -289,15 +235,16 @@ async fn pass_rows(
             (_, nothing) => {
                 whole.clear();
                 let came = read_file(client, &mut source, &mut whole).await?;
-                for (_, sink) in sinks.iter_mut().filter(|_| nothing.is_none()) {
-                    sink.rows.extend_from_slice(&whole);
+                for rows in sinks.each().filter(|_| nothing.is_none()) {
+                    rows.extend_from_slice(&whole);
                 }
                 came
             }
         };
-        send_full(sinks).await;
+        sinks.send_full().await;
         if !source.done && !came {
-            receive_file(core, handle, client, &mut source).await?;
+            let receiving = receive_file(core, handle, client, &mut source);
+            sinks.beside(receiving).await?;
         }
     }
     client.request.give_rest(&source.buffer);
@@ -313,7 +260,7 @@ async fn ask_for_file(
     handle: &Handle,
     client: &mut Client,
     name: &[u8],
-    sinks: &[(usize, Sink)],
+    sinks: &Sinks,
 ) -> Result<(), End> {
     let mut request = Vec::with_capacity(name.len() + HEADER_BYTES + 1);
     packet::write_with(&mut request, &mut client.sequence, |out| {
@@ -324,7 +271,7 @@ async fn ask_for_file(
     let (sent, _) = client.send(request, range).await;
     sent.map_err(|_| End::Gone)?;
     // The end of the router waits for a statement under way.
-    let first = sinks.first().map(|(_, sink)| sink.lease.connection());
+    let first = sinks.first().map(Lease::connection);
     handle.kept.holds.set(first.map(|connection| Hold {
         server: connection.server,
         thread_id: connection.thread_id,
@@ -375,18 +322,18 @@ async fn hand_out(
     core: &Core,
     plan: &LoadPlan,
     cutter: &mut Cutter<'_>,
-    sinks: &mut [(usize, Sink)],
+    sinks: &mut Sinks,
 ) -> Option<Unfit> {
     loop {
         match cutter.step() {
             Ok(Next::Row(Some(group))) => {
-                if let Some((_, sink)) = sinks.get_mut(group) {
-                    cutter.write(&mut sink.rows);
+                if let Some(rows) = sinks.rows(group) {
+                    cutter.write(rows);
                 }
             }
             Ok(Next::Row(None)) => {
-                for (_, sink) in sinks.iter_mut() {
-                    cutter.write(&mut sink.rows);
+                for rows in sinks.each() {
+                    cutter.write(rows);
                 }
             }
             Ok(Next::Ids) => match more_ids(core, plan).await {
@@ -413,31 +360,6 @@ async fn more_ids(core: &Core, plan: &LoadPlan) -> Result<std::ops::Range<u64>, 
     Ok(first..first + IDS)
 }
 
-/// Takes the connections of those that have asked for the file, with their places.
-fn sinks(feeds: &mut Feeds) -> Vec<(usize, Sink)> {
-    let mut sinks = Vec::new();
-    for (at, feed) in feeds.all.iter_mut().enumerate() {
-        if !feed.wants_file || feed.failed() {
-            continue;
-        }
-        let (lease, buffer) = feed.give_up();
-        if let Some(lease) = lease {
-            sinks.push((
-                at,
-                Sink {
-                    lease,
-                    buffer,
-                    // Behind the server's wish, which is the first packet of its reply.
-                    sequence: 2,
-                    rows: Vec::new(),
-                    broken: false,
-                },
-            ));
-        }
-    }
-    sinks
-}
-
 /// The file's character set, which must be known where it is cut.
 async fn file_charset(plan: &LoadPlan, taken: &mut [Taken]) -> String {
     if let Some(charset) = &plan.charset {
@@ -452,12 +374,4 @@ async fn file_charset(plan: &LoadPlan, taken: &mut [Taken]) -> String {
     let table = asked.await.unwrap_or_default();
     let value = table.rows.into_iter().flatten().flatten().next();
     value.map_or(unknown, |value| String::from_utf8_lossy(&value).into_owned())
-}
-
-/// Sends what is worth it, to all at the same time.
-async fn send_full(sinks: &mut [(usize, Sink)]) {
-    let full = sinks.iter_mut().filter(|(_, sink)| sink.rows.len() >= PIECE_BYTES);
-    let sends =
-        full.map(|(_, sink)| Box::pin(sink.send()) as Pin<Box<dyn Future<Output = ()> + '_>>);
-    all(sends.collect()).await;
 }

@@ -135,8 +135,9 @@ enum Attempt {
     Again,
     /// The client has been answered.
     Answered,
-    /// A group refused the statement with the tables that it was given. The client has not been told.
-    TurnedBack,
+    /// The statement has to be answered in another way: a group refused it with the tables that it was given, or a
+    /// list was too long to be merged. The client has not been told.
+    Otherwise,
 }
 
 impl Attempt {
@@ -148,18 +149,9 @@ impl Attempt {
     }
 }
 
-/// Runs the client's command on several groups, to its answer.
+/// Runs the client's command on several groups, to its answer. False: it has none, and is to be answered in another
+/// way.
 pub(crate) async fn scatter_out(
-    session: &mut Session,
-    scatter: &Scatter,
-    shape: Shape,
-    job: Job,
-) -> Result<(), End> {
-    scatter_carrying(session, scatter, shape, job).await.map(drop)
-}
-
-/// The same with tables that the groups are given. False: a group refused that, and the client has not been told.
-async fn scatter_carrying(
     session: &mut Session,
     scatter: &Scatter,
     shape: Shape,
@@ -189,7 +181,7 @@ async fn scatter_carrying(
         match try_scatter(session, scatter, &mut run, &mut avoid, across).await? {
             Attempt::Again => session.run.profile.once_more(),
             Attempt::Answered => return Ok(true),
-            Attempt::TurnedBack => return Ok(false),
+            Attempt::Otherwise => return Ok(false),
         }
     }
 }
@@ -285,7 +277,7 @@ async fn try_scatter(
     done.drop_carried(scatter).await;
     if !result_writer.begun && broadcast::turns_back(scatter, &done, trouble.as_ref()) {
         parts::leave_parts(session, run, done);
-        return Ok(Attempt::TurnedBack);
+        return Ok(Attempt::Otherwise);
     }
     let trouble = match trouble {
         None => parts::commit_parts(session, &mut done, across).await,
@@ -294,6 +286,10 @@ async fn try_scatter(
             Some(trouble)
         }
     };
+    if trouble == Some(Trouble::TooLong) {
+        parts::leave_parts(session, run, done);
+        return Ok(Attempt::Otherwise);
+    }
     let word = match (&scatter.answer, trouble) {
         (_, Some(trouble)) => Word::Trouble(trouble),
         (Wanted::Returned { .. }, None) if !result_writer.begun => Word::Counted(&counts),
@@ -358,7 +354,8 @@ async fn relay_answers(
     })
 }
 
-/// A group has no connection for its part: the same.
+/// A group has no connection for its part. True when it is to be tried again; else the client has been
+/// answered.
 async fn scatter_stuck(
     session: &mut Session,
     run: &mut Run,

@@ -31,6 +31,8 @@ pub(crate) enum Trouble {
     Uncommitted(ClientError, String),
     /// Heddle itself refused what the client sent for it.
     Unfit(ClientError, String),
+    /// A list is too long to be merged, and the client has nothing yet.
+    TooLong,
 }
 
 impl From<Odd> for Trouble {
@@ -151,6 +153,7 @@ async fn merge_rows(
         };
         match next {
             Next::End => return Ok(Ok(())),
+            Next::TooLong => return Ok(Err(Trouble::TooLong)),
             Next::Row(row) => {
                 let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
                 if let Err(odd) = result_writer.row(&values) {

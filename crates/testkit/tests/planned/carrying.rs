@@ -61,7 +61,13 @@ fn carry_here(
     scratch: &mut Client,
 ) -> Outcome {
     match &answer.finish {
-        Finish::Merge(merging) => merged(merging, fetch(&answer.fragments[0], groups)?),
+        Finish::Merge(merging) => match merged(merging, fetch(&answer.fragments[0], groups)?)? {
+            Some(replies) => Ok(replies),
+            None => {
+                let otherwise = answer.otherwise.as_ref().expect("another way");
+                carry(otherwise, groups, scratch)
+            }
+        },
         Finish::Scratch(plan) => {
             let outcome = gathered(answer, plan, groups, scratch);
             for part in &plan.tables {
@@ -106,7 +112,8 @@ pub fn refused(why: &str) -> Failure {
     }
 }
 
-fn merged(merging: &Merging, results: Vec<Rows>) -> Outcome {
+/// `None` when a list is too long.
+fn merged(merging: &Merging, results: Vec<Rows>) -> Result<Option<Vec<Reply>>, Failure> {
     let mut columns = results[0].columns.clone();
     let plan = merging
         .plan(columns.len())
@@ -127,14 +134,15 @@ fn merged(merging: &Merging, results: Vec<Rows>) -> Outcome {
                 rows.push(row.into_iter().map(value).collect());
             }
             Next::End => break,
+            Next::TooLong => return Ok(None),
         }
     }
-    Ok(vec![Reply::Rows(Rows {
+    Ok(Some(vec![Reply::Rows(Rows {
         columns,
         rows,
         status: results[0].status,
         warnings: 0,
-    })])
+    })]))
 }
 
 fn gathered(

@@ -1,16 +1,20 @@
 //! LOAD DATA LOCAL on a farm of three groups: a sharded and a global table have the rows that a table of
 //! one group has of the same file, each where it belongs, and none of them when something is wrong.
 
+use std::time::Duration;
+
 use mysql_wire::capability::Capabilities;
 use testkit::client::{Login, Reply};
-use testkit::{Client, Farm, Release};
+use testkit::{Client, Farm, Release, wait_until_listed};
 
 const COLUMNS: &str = "(id BIGINT AUTO_INCREMENT, customer_id INT NOT NULL, note VARCHAR(40), \
                        amount DECIMAL(8,2), PRIMARY KEY (id), KEY (customer_id)) \
                        CHARACTER SET utf8mb4";
 
 fn start(release: Release) -> Option<(Farm, Client)> {
+    // A lock may be waited for until the test lets go of it.
     let mut flags = vec!["--groups", "3", "--replicas", "0"];
+    flags.extend(["--set", "cross_lock_wait_ms=60000"]);
     flags.extend(release.xa_flags());
     let farm = Farm::start_on(release, &flags)?;
     for member in farm.members() {
@@ -167,13 +171,58 @@ fn all_or_nothing(client: &mut Client) {
     );
 }
 
+/// While one server takes nothing, since a row waits for a lock, another one gets what comes behind.
+fn others_are_fed(farm: &Farm, mut client: Client) {
+    const SLOW_ROWS: u64 = 16_000;
+    const FAST_ROWS: u64 = 30_000;
+    const FIRST: u64 = 1_000_000;
+    client.run("DELETE FROM sharded");
+    let values: Vec<String> = (1..60).map(|key| format!("({key}, {key})")).collect();
+    let insert = "INSERT INTO sharded (id, customer_id) VALUES";
+    client.run(&format!("{insert} {}", values.join(", ")));
+    let of = |group: &str| {
+        let mut members = farm.members().into_iter();
+        let member = members.find(|it| it.group == group);
+        let mut server = member.expect("a group's server").client();
+        let key = server.value("SELECT MIN(customer_id) FROM shop.sharded");
+        (server, key)
+    };
+    let ((mut slow, slow_key), (mut fast, fast_key)) = (of("g2"), of("g3"));
+    slow.run("BEGIN");
+    slow.run(&format!(
+        "INSERT INTO shop.sharded (id, customer_id) VALUES ({FIRST}, {slow_key})"
+    ));
+    let row = |at: u64| {
+        let key = if at < SLOW_ROWS { &slow_key } else { &fast_key };
+        format!("{},{key},note of row number {at}\n", FIRST + at)
+    };
+    let file: String = (0..SLOW_ROWS + FAST_ROWS).map(row).collect();
+    let text = "LOAD DATA LOCAL INFILE 'f' INTO TABLE sharded FIELDS TERMINATED BY ',' \
+                (id, customer_id, note)";
+    let loading = std::thread::spawn(move || load(&mut client, text, &file, 16_000));
+    let changed = "SELECT COALESCE(MAX(trx_rows_modified), 0) FROM information_schema.innodb_trx";
+    // The last piece of its rows may wait for the file's end.
+    wait_until_listed(Duration::from_secs(40), "the other server has its rows", || {
+        let rows: u64 = fast.value(changed).parse().expect("a number");
+        rows > FAST_ROWS - 10_000
+    });
+    slow.run("ROLLBACK");
+    let said = loading.join().expect("the client lives").expect("all rows");
+    let rows = SLOW_ROWS + FAST_ROWS;
+    assert_eq!(
+        said,
+        format!("{rows} 0 Records: {rows}  Deleted: 0  Skipped: 0  Warnings: 0")
+    );
+}
+
 fn files_are_split(release: Release) {
-    let Some((_farm, mut client)) = start(release) else {
+    let Some((farm, mut client)) = start(release) else {
         return;
     };
     same_rows(&mut client);
     ids_are_given(&mut client);
     all_or_nothing(&mut client);
+    others_are_fed(&farm, client);
 }
 
 #[test]

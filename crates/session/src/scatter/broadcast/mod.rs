@@ -28,7 +28,7 @@ use super::parts::Done;
 use super::result_writer::{Described, Form, ResultWriter};
 use super::rows::Trouble;
 use super::{Part, Scatter, Wanted, Word, close_scatter, end_scatter};
-use super::{gather, gathered, parts, pour, scatter_carrying, scatter_stuck, sift, stop};
+use super::{gather, gathered, parts, pour, scatter_out, scatter_stuck, sift, stop};
 use crate::client::end::End;
 use crate::consistency::reads;
 use crate::counters::count;
@@ -287,5 +287,5 @@ async fn run_rest(
         clock: answer.clock,
         carried: Some(carried),
     };
-    scatter_carrying(session, &scatter, shape, job).await
+    scatter_out(session, &scatter, shape, job).await
 }
