@@ -54,6 +54,7 @@ pub(crate) async fn in_sandbox(session: &mut Session, command: Command) -> Resul
             )
             .await
         }
+        Command::StmtSendLongData if cursor::takes_choice(session) => Ok(()),
         Command::StmtSendLongData => session.long_data().await,
         _ => {
             let job = Job::Frame(Expect::Single);

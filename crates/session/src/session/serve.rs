@@ -302,6 +302,7 @@ impl Session {
                 .await
             }
             Ok(Command::StmtReset) => Box::pin(self.reset_statement()).await,
+            Ok(Command::StmtSendLongData) if cursor::takes_choice(self) => Ok(()),
             Ok(Command::StmtSendLongData) => Box::pin(self.long_data()).await,
             Ok(Command::StmtBulkExecute) => Box::pin(self.bulk_execute()).await,
             Ok(Command::StmtFetch) => Box::pin(self.fetch()).await,
