@@ -3,6 +3,7 @@
 mod at_rest;
 mod doctor;
 mod fabric;
+mod fabric_clients;
 mod fabric_import;
 mod farm_tables;
 mod flight;
