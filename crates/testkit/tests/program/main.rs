@@ -2,6 +2,7 @@
 
 mod at_rest;
 mod doctor;
+mod doctor_faults;
 mod fabric;
 mod fabric_clients;
 mod fabric_import;
