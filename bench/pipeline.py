@@ -263,6 +263,13 @@ def run_sharded(groups, options):
                 print(f"{groups} groups, round {number + 1}: {name}, {how}: "
                       f"{spent[name, how][-1]:.2f} s", file=sys.stderr, flush=True)
     print_sharded(groups, [name for name, _, _ in ways], spent, options.rows)
+    # Keys as they come wait for each other's groups; those of one shard flow as in a table that is not sharded.
+    return saved_in(spent, "Heddle, one shard") >= SAVED_MIN
+
+
+def saved_in(spent, name):
+    pairs = zip(spent[name, ONE_BY_ONE], spent[name, PIPELINED])
+    return statistics.median(1 - fast / slow for slow, fast in pairs)
 
 
 def print_sharded(groups, names, spent, rows):
@@ -271,12 +278,12 @@ def print_sharded(groups, names, spent, rows):
         return statistics.median(mine / its for mine, its in pairs)
 
     print(f"## A table sharded over {groups} group{'s' if groups > 1 else ''}\n")
-    print("| | one by one, s | pipelined, s | statements/s | to one by one | to straight pipelined |")
+    print("| | one by one, s | pipelined, s | statements/s | time saved | to straight pipelined |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name in names:
         slow, fast = (statistics.median(spent[name, how]) for how in (ONE_BY_ONE, PIPELINED))
         print(f"| {name} | {slow:.2f} | {fast:.2f} | {rows / fast:,.0f} | "
-              f"×{ratio(name, (name, ONE_BY_ONE)):.2f} | ×{ratio(name, (names[0], PIPELINED)):.2f} |")
+              f"{saved_in(spent, name):.0%} | ×{ratio(name, (names[0], PIPELINED)):.2f} |")
     print(flush=True)
 
 
@@ -299,8 +306,8 @@ def bench(options):
             if name != "durable":
                 met &= saved(samples, HEDDLE) >= SAVED_MIN
     for groups in options.groups:
-        run_sharded(groups, options)
-    if options.durability:
+        met &= run_sharded(groups, options)
+    if options.durability or options.groups:
         said = "at least" if met else "NOT"
         print(f"Pipelined through Heddle saves {said} {SAVED_MIN:.0%} of the time where the disk does "
               "not set the pace.")

@@ -5,6 +5,7 @@
 //! tells them apart is what its maker writes around it.
 
 use farm::shard::{Bound, Key, ShardKind, ShardMap};
+use farm::{Mode, Server, Status};
 
 /// The forms of an answer, by the release of Fabric that wrote them first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,13 @@ pub enum Reader {
     /// All of Fabric's kinds.
     Other,
 }
+
+/// mysqlnd_ms copies the servers of a group into a list of ten without a look at its size, and reads it to an
+/// empty entry behind the last one.
+const MYSQLND_SERVERS_MAX: usize = 9;
+
+/// mysqlnd_ms takes a longer host for the end of all servers.
+const MYSQLND_HOST_BYTES_MAX: usize = 64;
 
 /// What a request shows of its client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +119,45 @@ impl Reader {
             _ => None,
         }
     }
+
+    /// By which mode the client is told of a server. mysqlnd_ms does not know WRITE_ONLY: it would see
+    /// neither that server nor any behind it.
+    pub fn mode(self, mode: Mode) -> Mode {
+        match (self, mode) {
+            (Reader::Mysqlnd, Mode::WriteOnly) => Mode::ReadWrite,
+            (_, mode) => mode,
+        }
+    }
+
+    /// Those of a group's servers that the client can be told of, each with the host that it is told; `alike`
+    /// where all have one address.
+    pub fn servers<'s>(
+        self,
+        servers: Vec<(&'s Server, &'s str)>,
+        alike: bool,
+    ) -> Vec<(&'s Server, &'s str)> {
+        let most = match self {
+            Reader::Mysqlnd => MYSQLND_SERVERS_MAX,
+            _ if self.sees_one(alike) => 1,
+            Reader::Java | Reader::Other => return servers,
+        };
+        let mut told = servers;
+        if self == Reader::Mysqlnd {
+            told.retain(|(_, host)| host.len() <= MYSQLND_HOST_BYTES_MAX);
+        }
+        if told.len() > most {
+            told.sort_by_key(|(server, _)| server.status != Status::Primary);
+            told.truncate(most);
+        }
+        told
+    }
+
+    /// The client is told one server of each group, which takes everything. Connector/J knows servers by their
+    /// addresses: of several with the same one it takes a primary for a replica that is no longer there, and
+    /// waits for its own connections to be gone.
+    pub fn sees_one(self, alike: bool) -> bool {
+        alike && self == Reader::Java
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +203,33 @@ mod tests {
         };
         assert_eq!(form(named), Form::Named);
         assert_eq!(php.form(Replies::Always(Form::Packet)), Form::Packet);
+    }
+
+    #[test]
+    fn clients_are_told_the_servers_that_they_can_take() {
+        use farm::samples::server;
+
+        let mut servers: Vec<_> = (1..=12)
+            .map(|id| server(id, "g", Status::Replica))
+            .collect();
+        servers[10].status = Status::Primary;
+        let long = "h".repeat(MYSQLND_HOST_BYTES_MAX + 1);
+        let told = |reader: Reader, alike: bool| {
+            let host = |at: usize| if at == 0 { long.as_str() } else { "h" };
+            let all = servers.iter().enumerate();
+            let all = all.map(|(at, server)| (server, host(at))).collect();
+            reader
+                .servers(all, alike)
+                .iter()
+                .map(|(it, _)| it.id.0)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(Reader::Other, true).len(), 12);
+        assert_eq!(told(Reader::Mysqlnd, false), [11, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(told(Reader::Java, false).len(), 12);
+        assert_eq!(told(Reader::Java, true), [11]);
+        assert_eq!(Reader::Mysqlnd.mode(Mode::WriteOnly), Mode::ReadWrite);
+        assert_eq!(Reader::Java.mode(Mode::WriteOnly), Mode::WriteOnly);
     }
 
     #[test]

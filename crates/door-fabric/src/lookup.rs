@@ -274,18 +274,24 @@ impl View<'_> {
             if !matches(args.text("patterns"), &group.name) {
                 continue;
             }
-            for server in &group.servers {
-                let status = told(server);
-                if status == Status::Faulty {
-                    continue;
-                }
-                let (host, port) = self.router.unwrap_or((&*server.host, server.port));
+            let live = group.servers.iter();
+            let live = live.filter(|server| told(server) != Status::Faulty);
+            let live = live.map(|server| match self.router {
+                Some((host, _)) => (&**server, host),
+                None => (&**server, &*server.host),
+            });
+            let alike = self.router.is_some();
+            for (server, host) in self.reader.servers(live.collect(), alike) {
+                let (mode, status) = match self.reader.sees_one(alike) {
+                    true => (Mode::ReadWrite, Status::Primary),
+                    false => (self.reader.mode(server.mode), told(server)),
+                };
                 set.rows.push(vec![
                     (*server.uuid).into(),
                     (*group.name).into(),
                     host.into(),
-                    u32::from(port).into(),
-                    (server.mode as u32).into(),
+                    u32::from(self.router.map_or(server.port, |(_, port)| port)).into(),
+                    (mode as u32).into(),
                     (status as u32).into(),
                     server.weight.into(),
                 ]);

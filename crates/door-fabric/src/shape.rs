@@ -113,9 +113,10 @@ fn members(set: &Set) -> Vec<Value> {
 /// nothing else of a server, so it is shown only those that serve.
 fn servers(set: Set, form: Form) -> Vec<Value> {
     let row = |row: Vec<Value>| {
-        let [uuid, address, status, ..] = <[Value; 5]>::try_from(row).ok()?;
+        let [uuid, address, status, mode, _] = <[Value; 5]>::try_from(row).ok()?;
         let word = status.word()?;
-        if !matches!(word.as_str(), "PRIMARY" | "SECONDARY") {
+        let is_offline = mode.word().is_some_and(|mode| mode == "OFFLINE");
+        if is_offline || !matches!(word.as_str(), "PRIMARY" | "SECONDARY") {
             return None;
         }
         let mut cells = vec![uuid, address, Value::Bool(word == "PRIMARY")];
@@ -165,6 +166,7 @@ mod tests {
         set.rows.push(row("f159", "3309", "PRIMARY", "READ_WRITE"));
         set.rows.push(row("28ac", "3308", "SECONDARY", "READ_ONLY"));
         set.rows.push(row("dead", "3307", "FAULTY", "READ_ONLY"));
+        set.rows.push(row("rest", "3306", "SECONDARY", "OFFLINE"));
         Answer::Sets(vec![set])
     }
 

@@ -219,6 +219,7 @@ pub(crate) async fn answer_command(session: &mut Session) -> Result<(), End> {
             .await
         }
         Ok(Command::StmtReset) => Box::pin(cursor::reset_statement(session)).await,
+        Ok(Command::StmtSendLongData) if cursor::takes_choice(session) => Ok(()),
         Ok(Command::StmtSendLongData) => Box::pin(cursor::long_data(session)).await,
         Ok(Command::StmtBulkExecute) => Box::pin(prepared::bulk_execute(session)).await,
         Ok(Command::StmtFetch) => Box::pin(cursor::fetch(session)).await,

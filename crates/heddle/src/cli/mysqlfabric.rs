@@ -25,7 +25,7 @@ const CONFIG: &str = "/etc/mysql/fabric.cnf";
 const HELP: &str = "\
 heddle fabric [--config FILE] [--param protocol.xmlrpc.NAME=VALUE] GROUP COMMAND [ARGUMENT …] [--NAME=VALUE …]
 heddle fabric list-commands
-heddle fabric help GROUP COMMAND
+heddle fabric help GROUP [COMMAND]
 
 Takes the words of mysqlfabric. The router's Fabric door is asked: the address in protocol.xmlrpc.address of
 --config or --param, else $HEDDLE_FABRIC, else 127.0.0.1:32274. user and password stand in the same places,
@@ -50,6 +50,8 @@ pub fn run(words: &[String]) -> Result<(), Failure> {
     match words.as_slice() {
         [] | ["help" | "--help" | "-h"] => printing::put(HELP),
         ["list-commands"] | ["help", "commands"] => printing::put(&listed()),
+        ["help", "groups"] => printing::put(&groups()),
+        ["help", group] | [group, "--help"] => printing::put(&of_group(group)?),
         ["help", group, name] | [group, name, "--help"] => {
             printing::put(&format!("{}\n", usage(find(group, name)?)));
         }
@@ -90,6 +92,26 @@ fn find(group: &str, name: &str) -> Result<&'static Command, Failure> {
 fn listed() -> String {
     let lines = TABLE.iter().filter(|command| command.group != "system");
     lines.map(|command| usage(command) + "\n").collect()
+}
+
+/// The first words, a line for each.
+fn groups() -> String {
+    let mut groups: Vec<&str> = TABLE.iter().map(|command| command.group).collect();
+    groups.dedup();
+    groups.retain(|group| *group != "system");
+    groups.join("\n") + "\n"
+}
+
+/// The commands of one group.
+fn of_group(group: &str) -> Result<String, Failure> {
+    let lines = TABLE.iter().filter(|command| command.group == group);
+    let lines: String = lines.map(|command| usage(command) + "\n").collect();
+    match lines.is_empty() {
+        false => Ok(lines),
+        true => Err(Failure::usage(format!(
+            "Group ({group}) was not found; `heddle fabric help groups` lists them"
+        ))),
+    }
 }
 
 fn usage(command: &Command) -> String {
@@ -358,6 +380,15 @@ mod tests {
             usage(command),
             "group promote group_id [--slave_id=VALUE] [--update_only=VALUE] [--synchronous=VALUE]"
         );
+    }
+
+    #[test]
+    fn help_names_groups_and_their_commands() {
+        assert!(groups().starts_with("dump\nevent\ngroup\n"));
+        let threats = of_group("threat").expect("a group");
+        assert_eq!(threats.lines().count(), 2);
+        assert!(threats.starts_with("threat report_error server_id"));
+        assert!(of_group("nothing").is_err());
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub(crate) async fn in_sandbox(session: &mut Session, command: Command) -> Resul
             )
             .await
         }
+        Command::StmtSendLongData if cursor::takes_choice(session) => Ok(()),
         Command::StmtSendLongData => cursor::long_data(session).await,
         _ => {
             let job = Job::Frame(Expect::Single);

@@ -26,19 +26,18 @@ use crate::query::by_rules;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
 
+/// Takes up the choice of a shard, where the long data that came is one. Of a loop that selects a shard before
+/// each statement this is half of all commands.
+pub(crate) fn takes_choice(session: &mut Session) -> bool {
+    let id = statements::named_statement(&session.client.request, &session.prepared);
+    let own = session.prepared.statements.get(&id).map(Statement::is_own);
+    let payload = session.client.request.payload();
+    own.unwrap_or(true) && chosen::take_choice(&mut session.run, payload, own == Some(true))
+}
+
 /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
 pub(crate) async fn long_data(session: &mut Session) -> Result<(), End> {
     let id = statements::named_statement(&session.client.request, &session.prepared);
-    let own = session.prepared.statements.get(&id).map(Statement::is_own);
-    if own.unwrap_or(true)
-        && chosen::take_choice(
-            &mut session.run,
-            session.client.request.payload(),
-            own == Some(true),
-        )
-    {
-        return Ok(());
-    }
     let param = match session.client.request.payload().get(5..7) {
         Some(param) => u16::from_le_bytes([param[0], param[1]]),
         None => return Ok(()),

@@ -109,6 +109,16 @@ impl StatementRun {
     pub fn choose(&mut self, chosen: Chosen) {
         self.chosen = (!chosen.is_empty()).then(|| Box::new(chosen));
     }
+
+    /// The same for a shard. A client that selects one before each statement names the same table again and
+    /// again: what the choice before it took of memory is used once more.
+    pub fn choose_shard(&mut self, table: &str, key: &str) {
+        let chosen = self.chosen.get_or_insert_default();
+        chosen.global_table.clear();
+        chosen.unread = false;
+        table.clone_into(&mut chosen.shard_table);
+        key.clone_into(chosen.shard_key.get_or_insert_default());
+    }
 }
 
 /// True when the connection's last statement was this session's last statement.

@@ -10,6 +10,7 @@
 //! statement before. `HEDDLE SELECT ?` is prepared once and takes each choice as long data, which has no
 //! reply: it costs no trip. What is wrong with such a choice is said by the statements that it is for.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use farm::shard::ShardedTable;
@@ -36,10 +37,13 @@ const BEGINS: &[u8] = b"HEDDLE SELECT ";
 /// of another kind.
 pub(crate) fn take_choice(run: &mut StatementRun, payload: &[u8], own: bool) -> bool {
     let data = LongData::decode(payload.get(1..).unwrap_or_default()).map(|it| it.data);
-    let read = data.ok().and_then(|data| data.strip_prefix(BEGINS)).and_then(|rest| {
-        let words = std::str::from_utf8(rest).ok()?;
-        choice_of(&words.split('\0').collect::<Vec<_>>())
-    });
+    let words = data.ok().and_then(|data| data.strip_prefix(BEGINS));
+    let words = words.and_then(|rest| std::str::from_utf8(rest).ok());
+    if let Some((table, key)) = words.and_then(shard_words) {
+        run.choose_shard(table, key);
+        return true;
+    }
+    let read = words.and_then(|words| choice_of(&words.split('\0').collect::<Vec<_>>()));
     let chosen = match read {
         Some(chosen) => chosen,
         None if own => Chosen {
@@ -50,6 +54,13 @@ pub(crate) fn take_choice(run: &mut StatementRun, payload: &[u8], own: bool) -> 
     };
     run.choose(chosen);
     true
+}
+
+/// Table and key of the words that select a shard.
+fn shard_words(words: &str) -> Option<(&str, &str)> {
+    let (kind, rest) = words.split_once('\0')?;
+    let (table, key) = rest.split_once('\0')?;
+    (kind.eq_ignore_ascii_case("shard") && !key.contains('\0')).then_some((table, key))
 }
 
 /// The place of a statement in a farm without shard maps, where nothing can be chosen.
@@ -105,12 +116,12 @@ pub(super) fn place_chosen(
     Some(Where::Group(chosen))
 }
 
-fn split_name<'n>(variables: &SessionVariables, name: &'n str) -> (String, &'n str) {
+fn split_name<'n>(variables: &'n SessionVariables, name: &'n str) -> (Cow<'n, str>, &'n str) {
     match name.split_once('.') {
-        Some((database, table)) => (database.to_owned(), table),
+        Some((database, table)) => (Cow::Borrowed(database), table),
         None => {
             let database = variables.state.database().unwrap_or_default();
-            (String::from_utf8_lossy(database).into_owned(), name)
+            (String::from_utf8_lossy(database), name)
         }
     }
 }
@@ -190,29 +201,15 @@ pub(super) fn chosen_group(
     snapshot: &Snapshot,
     sharding: &Sharding,
 ) -> Option<Result<Arc<Group>, Wrong>> {
-    let mut chosen = run.chosen.as_deref().cloned().unwrap_or_default();
-    if shape.shard_hint {
-        let mut scan = Scan::new();
-        scan.read(text, &variables.mode);
-        let hint = |name: &str| {
-            let value = scan.hint.get(text, name)?;
-            Some(String::from_utf8_lossy(value).into_owned())
-        };
-        if let Some(key) = hint("shard_key") {
-            chosen.shard_key = Some(key);
-            chosen.global_table.clear();
-            chosen.unread = false;
+    let hinted;
+    let chosen = match (run.chosen.as_deref(), shape.shard_hint) {
+        (chosen, true) => {
+            hinted = with_hint(chosen.cloned().unwrap_or_default(), variables, text);
+            &hinted
         }
-        if let Some(table) = hint("shard_table") {
-            chosen.shard_table = table;
-        }
-        if let Some(table) = hint("global_table") {
-            chosen = Chosen {
-                global_table: table,
-                ..Chosen::default()
-            };
-        }
-    }
+        (Some(chosen), false) => chosen,
+        (None, false) => return None,
+    };
     if chosen.unread {
         let detail = "the shard that its client selected cannot be read: select it again";
         return Some(Err((error::NOT_OVER_GROUPS, detail.to_owned())));
@@ -222,6 +219,28 @@ pub(super) fn chosen_group(
     }
     let key = chosen.shard_key.as_ref()?;
     Some(group_of_key(variables, &chosen.shard_table, key, text, snapshot, sharding))
+}
+
+/// What a session has chosen, and what the hint of its statement chooses in its place.
+fn with_hint(mut chosen: Chosen, variables: &SessionVariables, text: &[u8]) -> Chosen {
+    let mut scan = Scan::new();
+    scan.read(text, &variables.mode);
+    let hint = |name: &str| {
+        let value = scan.hint.get(text, name)?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    if let Some(key) = hint("shard_key") {
+        chosen.shard_key = Some(key);
+        chosen.global_table.clear();
+        chosen.unread = false;
+    }
+    if let Some(table) = hint("shard_table") {
+        chosen.shard_table = table;
+    }
+    match hint("global_table") {
+        None => chosen,
+        Some(table) => Chosen::global(&table),
+    }
 }
 
 /// Where a statement goes that is not planned, by choice.

@@ -8,16 +8,16 @@ use serde_json::Value;
 use testkit::etcd::Etcd;
 use testkit::{Farm, Release, Server, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-const SETTINGS: [&str; 3] = [
+pub(super) const SETTINGS: [&str; 3] = [
     "accounts_interval_ms=100",
     "kv_listen=127.0.0.1:0",
     "doctor_interval_s=0",
 ];
 
 /// The checks that find something at this server, group or router.
-fn found(farm: &Farm, of: &str) -> BTreeSet<String> {
+pub(super) fn found(farm: &Farm, of: &str) -> BTreeSet<String> {
     let rows = farm.json(&["doctor"]);
     let rows = rows.iter().filter(|row| row["server"] == of);
     let name = |row: &Value| row["check"].as_str().expect("a name").to_owned();
@@ -25,13 +25,13 @@ fn found(farm: &Farm, of: &str) -> BTreeSet<String> {
 }
 
 #[track_caller]
-fn has(found: &BTreeSet<String>, names: &[&str]) {
+pub(super) fn has(found: &BTreeSet<String>, names: &[&str]) {
     let missing: Vec<&&str> = names.iter().filter(|it| !found.contains(**it)).collect();
     assert!(missing.is_empty(), "not found: {missing:?} in {found:?}");
 }
 
 #[track_caller]
-fn lacks(found: &BTreeSet<String>, names: &[&str]) {
+pub(super) fn lacks(found: &BTreeSet<String>, names: &[&str]) {
     let there: Vec<&&str> = names.iter().filter(|it| found.contains(**it)).collect();
     assert!(there.is_empty(), "found: {there:?}");
 }
@@ -129,7 +129,7 @@ const AT_PRIMARY: [(&str, &str); 8] = [
     ),
 ];
 
-fn start(farm: &Farm, servers: &[&Server]) {
+pub(super) fn start(farm: &Farm, servers: &[&Server]) {
     let mut root = servers[0].client();
     root.run("CREATE USER heddle_replication@'%'");
     root.run("GRANT REPLICATION SLAVE ON *.* TO heddle_replication@'%'");
@@ -140,7 +140,7 @@ fn start(farm: &Farm, servers: &[&Server]) {
     root.run("CREATE DATABASE shop");
 }
 
-fn plant(server: &Server, faults: &[(&str, &str)]) -> Vec<String> {
+pub(super) fn plant(server: &Server, faults: &[(&str, &str)]) -> Vec<String> {
     let mut root = server.client();
     for (statement, _) in faults {
         root.run(statement);
@@ -149,7 +149,7 @@ fn plant(server: &Server, faults: &[(&str, &str)]) -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-fn names(of: &[String]) -> Vec<&str> {
+pub(super) fn names(of: &[String]) -> Vec<&str> {
     of.iter().map(String::as_str).collect()
 }
 

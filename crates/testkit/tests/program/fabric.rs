@@ -27,7 +27,7 @@ const JAVA: &str = "POST / HTTP/1.1\r\nContent-Type: text/xml\r\nAccept: text/xm
                     User-Agent: MySQL XML-RPC\r\nHost: HOST\r\nConnection: close\r\n";
 
 /// What the streams of PHP 5 write for mysqlnd_ms.
-const PHP: &str =
+pub(super) const PHP: &str =
     "POST /RPC2 HTTP/1.0\r\nHost: HOST\r\nConnection: close\r\nContent-type: text/xml\r\n";
 
 /// An answer: status, head and body.
@@ -94,9 +94,12 @@ fn steady(farm: &Farm, text: &str) -> String {
 
 /// The cells of all rows of an answer's first set that are between `<row>` tags, as texts.
 pub(super) fn rows(body: &str) -> Vec<Vec<String>> {
-    let Some((_, rows)) = body.split_once("<name>rows</name>") else {
-        return Vec::new();
-    };
+    let rows = body.split_once("<name>rows</name>");
+    rows.map(|(_, rows)| flat_rows(rows)).unwrap_or_default()
+}
+
+/// The same of an answer that names no columns.
+pub(super) fn flat_rows(rows: &str) -> Vec<Vec<String>> {
     let cell = Regex::new("<(?:string|int|double|boolean)>([^<]*)</").expect("a pattern");
     let row = Regex::new("<value><array><data>((?:<value><[a-z]+>[^<]*</[a-z]+></value>)+)</data>");
     let row = row.expect("a pattern");

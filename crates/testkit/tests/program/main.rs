@@ -2,7 +2,9 @@
 
 mod at_rest;
 mod doctor;
+mod doctor_faults;
 mod fabric;
+mod fabric_clients;
 mod fabric_import;
 mod farm_tables;
 mod flight;
