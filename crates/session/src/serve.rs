@@ -31,6 +31,7 @@ use crate::connections::home::HOME;
 use crate::connections::renew;
 use crate::counters::count;
 use crate::dist_txn::end;
+use crate::execution::rules::group_of;
 use crate::introspection::{kill, rights};
 use crate::per_core::handle::Handle;
 use crate::per_core::{Core, Drain};
