@@ -291,7 +291,7 @@ impl Link {
     }
 
     /// Where it leads and as whom it is logged in.
-    pub(crate) fn login(&self) -> &Login {
+    pub fn login(&self) -> &Login {
         &self.login
     }
 
