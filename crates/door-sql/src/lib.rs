@@ -114,13 +114,33 @@ pub fn start(options: Options) -> io::Result<Door> {
         async move { run_core(index, inbox, shared, &late).await }
     })?;
     let _ = dealer.set(reactor.dealer());
-    let (deal, of_acceptor) = (reactor.dealer(), shared.clone());
-    let clients: Vec<Arc<AtomicUsize>> = (0..threads).map(|_| Arc::default()).collect();
-    let acceptor = CoreAcceptor::new(options.listeners, move |stream, peer, here| {
+    match accept(options.listeners, &reactor, &shared) {
+        Ok(acceptor) => Ok(Door {
+            acceptor,
+            reactor,
+            verifiers,
+            shared,
+        }),
+        Err(error) => {
+            stop(reactor);
+            Err(error)
+        }
+    }
+}
+
+/// Has the cores take clients.
+fn accept(
+    listeners: Vec<Listener>,
+    reactor: &Reactor<Message>,
+    shared: &Arc<Shared>,
+) -> io::Result<CoreAcceptor> {
+    let (deal, shared) = (reactor.dealer(), shared.clone());
+    let clients: Vec<Arc<AtomicUsize>> = (0..reactor.cores()).map(|_| Arc::default()).collect();
+    let acceptor = CoreAcceptor::new(listeners, move |stream, peer, here| {
         let peer = peer.unwrap_or(LOCAL);
         // Whose client it is, a load balancer has still to say.
-        let known = (!of_acceptor.transport.is_balancer(peer.ip())).then_some(peer.ip());
-        match of_acceptor.let_in(known, true) {
+        let known = (!shared.transport.is_balancer(peer.ip())).then_some(peer.ip());
+        match shared.let_in(known, true) {
             // The places go with the message, wherever it ends.
             Ok(places) => {
                 let core = emptiest(&clients, here);
@@ -129,26 +149,13 @@ pub fn start(options: Options) -> io::Result<Door> {
             }
             Err(refusal) => turn_away(stream, &refusal),
         }
-    });
-    match acceptor {
-        Ok(acceptor) => {
-            for core in 0..threads {
-                let watcher = acceptor.watcher(core);
-                let watch = move |_| reactor::spawn(watcher.run()).detach();
-                reactor.send(core, Message::Visit(Visit::new(watch)));
-            }
-            Ok(Door {
-                acceptor,
-                reactor,
-                verifiers,
-                shared,
-            })
-        }
-        Err(error) => {
-            stop(reactor);
-            Err(error)
-        }
+    })?;
+    for core in 0..reactor.cores() {
+        let watcher = acceptor.watcher(core);
+        let watch = move |_| reactor::spawn(watcher.run()).detach();
+        reactor.send(core, Message::Visit(Visit::new(watch)));
     }
+    Ok(acceptor)
 }
 
 impl Door {
