@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric bench-changes compat compat-kv fuzz soak clean
+.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,11 @@ bench-xa: dist ## transactions over two groups against two transactions, 1 to 64
 bench-idle: dist ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/idle.py
+
+bench-scale: dist ## a farm of 10,000 servers as a value, threads that read it, many clients (CLIENTS=1000 SECONDS=1 for a quick look)
+	@scripts/install.sh bench
+	$(CARGO) build --release --locked --package testkit --example scale
+	@SCALE=$(TARGET_DIR)/release/examples/scale python3 bench/scale.py
 
 bench-changes: dist ## row events per second and CPU per row event of change streams, 1 and 100 consumers, beside mariadb-binlog (ROWS=20000 CONSUMERS=1,10 for a quick look)
 	@scripts/install.sh bench

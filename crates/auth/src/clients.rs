@@ -6,8 +6,15 @@ use std::time::Duration;
 /// The count. Its lock is taken when a client comes and when one goes.
 #[derive(Debug, Default)]
 pub struct Clients {
-    now: Mutex<usize>,
+    count: Mutex<Count>,
     empty: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    now: usize,
+    /// So many wait until nobody is left: to tell nobody would be a system call, too.
+    waiting: usize,
 }
 
 /// One client's place; dropped, it is free.
@@ -17,37 +24,40 @@ pub struct Seat(Arc<Clients>);
 impl Clients {
     /// A place for one more client; `None` when there are `max` already.
     pub fn enter(self: &Arc<Clients>, max: usize) -> Option<Seat> {
-        let mut now = self.lock();
-        if *now >= max {
+        let mut count = self.lock();
+        if count.now >= max {
             return None;
         }
-        *now += 1;
+        count.now += 1;
         Some(Seat(self.clone()))
     }
 
     /// How many there are.
     pub fn now(&self) -> usize {
-        *self.lock()
+        self.lock().now
     }
 
     /// Waits until nobody is left; false when `limit` is over first.
     pub fn wait_empty(&self, limit: Duration) -> bool {
-        let now = self.lock();
-        let waited = self.empty.wait_timeout_while(now, limit, |now| *now > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+        let mut count = self.lock();
+        count.waiting += 1;
+        let waited = self.empty.wait_timeout_while(count, limit, |count| count.now > 0);
+        let mut count = waited.unwrap_or_else(PoisonError::into_inner).0;
+        count.waiting -= 1;
+        count.now == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
+    fn lock(&self) -> MutexGuard<'_, Count> {
         // Every change is one number, so a panic cannot leave it half done.
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut now = self.0.lock();
-        *now -= 1;
-        if *now == 0 {
+        let mut count = self.0.lock();
+        count.now -= 1;
+        if count.now == 0 && count.waiting > 0 {
             self.0.empty.notify_all();
         }
     }
@@ -66,5 +76,16 @@ mod tests {
         drop(seat);
         assert!(clients.wait_empty(Duration::ZERO));
         assert!(clients.enter(1).is_some());
+    }
+
+    #[test]
+    fn who_waits_is_told_when_the_last_one_goes() {
+        let clients = Arc::new(Clients::default());
+        let seats: Vec<_> = (0..3).map(|_| clients.enter(3).expect("there is room")).collect();
+        let waiter = clients.clone();
+        let waits = std::thread::spawn(move || waiter.wait_empty(Duration::from_secs(60)));
+        drop(seats);
+        assert!(waits.join().expect("it ends"), "nobody is left");
+        assert_eq!(clients.lock().waiting, 0);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use farm::local::{host_of, is_local};
@@ -56,6 +56,17 @@ pub struct Entrance {
 pub struct Places {
     login: Option<Seat>,
     _client: Seat,
+    _core: Option<OnCore>,
+}
+
+/// A client among those that were given to a core.
+#[derive(Debug)]
+struct OnCore(Arc<AtomicUsize>);
+
+impl Drop for OnCore {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Why somebody is not let in.
@@ -78,6 +89,16 @@ impl Refusal {
 }
 
 impl Places {
+    /// The client is given to the core with this count of clients.
+    pub fn on_core(self, clients: &Arc<AtomicUsize>) -> Places {
+        clients.fetch_add(1, Ordering::Relaxed);
+        let core = Some(OnCore(clients.clone()));
+        Places {
+            _core: core,
+            ..self
+        }
+    }
+
     /// The client has proved who it is: another one may log in.
     pub fn logged_in(&mut self) {
         self.login = None;
@@ -117,6 +138,7 @@ impl Entrance {
         Ok(Places {
             login,
             _client: client,
+            _core: None,
         })
     }
 

@@ -327,8 +327,8 @@ pub fn query_of(data: &[u8]) -> Option<&[u8]> {
     data.get(13 + variables + database + 1..)
 }
 
-/// A query event whose text is not compressed any more.
-fn query_inflated(data: &[u8]) -> Option<Vec<u8>> {
+/// A compressed query event of MariaDB as one whose text is not compressed; `None` for what is none.
+pub fn query_inflated(data: &[u8]) -> Option<Vec<u8>> {
     let text = query_of(data)?;
     let mut whole = data[..data.len() - text.len()].to_vec();
     whole.extend(inflated(text)?);

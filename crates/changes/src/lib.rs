@@ -33,7 +33,7 @@ mod transactions;
 
 pub use cell::Cell;
 pub use charset::{Charset, charset_of};
-pub use decoder::{Decoder, RawEvent, Trouble, file_of, query_of};
+pub use decoder::{Decoder, RawEvent, Trouble, file_of, query_inflated, query_of};
 pub use event::{End, Event, Statement, Xid, is_harmless};
 pub use file::{LogFile, NoLogFile};
 pub use gtid::Gtid;

@@ -1,6 +1,6 @@
 //! The SQL door: accepts MySQL clients and runs their sessions on the data plane's cores.
 //!
-//! Job: one acceptor, one thread per core with its sessions and pools, their start and their end.
+//! Job: one thread per core, which takes clients and has their sessions and pools, their start and their end.
 //!
 //! Invariants: a client is counted from its acceptance to the end of its task, so the limit holds
 //! and a drained door has nobody left; every core ends before [`Door::drain`] returns.
@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use farm::local::LOCAL;
@@ -19,13 +20,13 @@ use farm::{Kill, Killed, Published};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
-use reactor::{Acceptor, Address, Dealer, Inbox, Io, Listener, Reactor, Stream};
+use reactor::{Address, CoreAcceptor, Dealer, Inbox, Io, Listener, Reactor, Stream};
 use routing::rules::Rulebook;
 use rowcache::ReadState;
 use session::{
     AccountPlaces, BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks,
     LoginWork, Message, Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared,
-    Transport, Verifiers,
+    Transport, Verifiers, Visit,
 };
 use statistics::{Measured, SlowQueue};
 
@@ -64,7 +65,7 @@ pub struct Options {
 
 /// The running door.
 pub struct Door {
-    acceptor: Acceptor,
+    acceptor: CoreAcceptor,
     reactor: Reactor<Message>,
     /// Joined behind the cores, whose sessions wait for them.
     verifiers: Verifiers,
@@ -113,18 +114,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         async move { run_core(index, inbox, shared, &late).await }
     })?;
     let _ = dealer.set(reactor.dealer());
-    let (deal, of_acceptor) = (reactor.dealer(), shared.clone());
-    let acceptor = Acceptor::start(options.listeners, move |stream, peer| {
-        let peer = peer.unwrap_or(LOCAL);
-        // Whose client it is, a load balancer has still to say.
-        let known = (!of_acceptor.transport.is_balancer(peer.ip())).then_some(peer.ip());
-        match of_acceptor.let_in(known, true) {
-            // The places go with the message, wherever it ends.
-            Ok(places) => drop(deal.deal(Message::Accept(stream, peer, places))),
-            Err(refusal) => turn_away(stream, &refusal),
-        }
-    });
-    match acceptor {
+    match accept(options.listeners, &reactor, &shared) {
         Ok(acceptor) => Ok(Door {
             acceptor,
             reactor,
@@ -136,6 +126,36 @@ pub fn start(options: Options) -> io::Result<Door> {
             Err(error)
         }
     }
+}
+
+/// Has the cores take clients.
+fn accept(
+    listeners: Vec<Listener>,
+    reactor: &Reactor<Message>,
+    shared: &Arc<Shared>,
+) -> io::Result<CoreAcceptor> {
+    let (deal, shared) = (reactor.dealer(), shared.clone());
+    let clients: Vec<Arc<AtomicUsize>> = (0..reactor.cores()).map(|_| Arc::default()).collect();
+    let acceptor = CoreAcceptor::new(listeners, move |stream, peer, here| {
+        let peer = peer.unwrap_or(LOCAL);
+        // Whose client it is, a load balancer has still to say.
+        let known = (!shared.transport.is_balancer(peer.ip())).then_some(peer.ip());
+        match shared.let_in(known, true) {
+            // The places go with the message, wherever it ends.
+            Ok(places) => {
+                let core = emptiest(&clients, here);
+                let places = places.on_core(&clients[core]);
+                deal.send(core, Message::Accept(stream, peer, places));
+            }
+            Err(refusal) => turn_away(stream, &refusal),
+        }
+    })?;
+    for core in 0..reactor.cores() {
+        let watcher = acceptor.watcher(core);
+        let watch = move |_| reactor::spawn(watcher.run()).detach();
+        reactor.send(core, Message::Visit(Visit::new(watch)));
+    }
+    Ok(acceptor)
 }
 
 impl Door {
@@ -391,6 +411,14 @@ async fn end_late_statements(core: Rc<Core>) {
     }
 }
 
+/// The core with the fewest clients, so that few connections spread evenly; of equals the one that has the client
+/// already, whom another one would have to be woken for.
+fn emptiest(clients: &[Arc<AtomicUsize>], here: usize) -> usize {
+    let of = |core: usize| clients[core].load(Relaxed);
+    let least = (0..clients.len()).min_by_key(|core| (of(*core), *core != here));
+    least.unwrap_or(here)
+}
+
 /// Says in place of the greeting why this client is not let in. The few bytes fit any fresh socket's
 /// buffer, so the acceptor does not wait.
 fn turn_away(stream: Stream, refusal: &Refusal) {
@@ -401,4 +429,21 @@ fn turn_away(stream: Stream, refusal: &Refusal) {
             .encode(payload, Capabilities::empty());
     });
     stream.turn_away(&out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_spread_evenly_and_stay_where_they_came() {
+        let clients: Vec<Arc<AtomicUsize>> = (0..3).map(|_| Arc::default()).collect();
+        // One after the other: each is served by the core that took it.
+        assert_eq!([2, 0, 1].map(|here| emptiest(&clients, here)), [2, 0, 1]);
+        // All at once at one core.
+        for _ in 0..9 {
+            clients[emptiest(&clients, 1)].fetch_add(1, Relaxed);
+        }
+        assert!(clients.iter().all(|count| count.load(Relaxed) == 3));
+    }
 }

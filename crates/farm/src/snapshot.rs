@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::account::Accounts;
 use crate::container::Containers;
+use crate::places::Places;
 use crate::position::Position;
 use crate::position::freshness::{Interest, Known};
 use crate::server::{Server, ServerId, Status};
@@ -45,6 +46,9 @@ pub struct Snapshot {
     /// How the set of servers changed; the same from snapshot to snapshot.
     #[serde(skip)]
     pub turnover: Arc<Turnover>,
+    /// Where to look for servers and groups first; the same for snapshots with the same members.
+    #[serde(skip)]
+    pub places: Arc<Places>,
 }
 
 /// How the servers of a group keep their data equal.
@@ -164,7 +168,17 @@ impl Snapshot {
             origin,
             interest: Arc::default(),
             turnover: Arc::default(),
+            places: Arc::default(),
         }
+    }
+
+    /// The same farm with another state of one group, which has the same servers; everything else is shared with
+    /// this snapshot. Costs a pointer for each group, not a copy of it.
+    pub fn with_group(&self, at: usize, group: Arc<Group>) -> Snapshot {
+        let mut next = self.clone();
+        next.groups[at] = group;
+        next.epoch += 1;
+        next
     }
 
     /// The group of that name.
@@ -185,7 +199,20 @@ impl Snapshot {
 
     /// The server with this id, in whatever group.
     pub fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
-        self.groups.iter().find_map(|group| group.server(id))
+        let placed = self.places.server(id);
+        let placed = placed.and_then(|(group, at)| self.groups.get(group)?.servers.get(at));
+        placed
+            .filter(|server| server.id == id)
+            .or_else(|| self.groups.iter().find_map(|group| group.server(id)))
+    }
+
+    /// The group that has this number in ids of transactions.
+    pub fn numbered(&self, number: u32) -> Option<&Arc<Group>> {
+        let placed = self.places.number(number);
+        let placed = placed.and_then(|at| self.groups.get(at));
+        placed
+            .filter(|group| group.number == number)
+            .or_else(|| self.groups.iter().find(|group| group.number == number))
     }
 
     /// True when every group has a primary that takes writes.
@@ -195,5 +222,62 @@ impl Snapshot {
                 .groups
                 .iter()
                 .all(|g| g.primary().is_some_and(|p| p.serves_writes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{group, server, snapshot};
+
+    /// Two groups with two servers each.
+    fn farm() -> Snapshot {
+        let groups = [("a", 1), ("b", 3)].map(|(name, id)| Group {
+            number: id,
+            ..group(
+                name,
+                vec![
+                    server(id, name, Status::Primary),
+                    server(id + 1, name, Status::Replica),
+                ],
+            )
+        });
+        snapshot("farm", Instant::now(), groups.into())
+    }
+
+    #[test]
+    fn servers_and_groups_are_found_with_right_places_wrong_ones_and_none() {
+        let none = farm();
+        let placed = |of: &Snapshot| Snapshot {
+            places: Arc::new(Places::of(&of.groups)),
+            ..of.clone()
+        };
+        let right = placed(&none);
+        let mut moved = right.clone();
+        // The places are those of before.
+        moved.groups.reverse();
+        for snapshot in [&none, &right, &moved] {
+            for id in 1..=4 {
+                let found = snapshot.server(ServerId(id)).expect("it is a member");
+                assert_eq!(found.id, ServerId(id));
+            }
+            let of_number = |number| snapshot.numbered(number).map(|group| &*group.name);
+            assert_eq!([1, 3, 7].map(of_number), [Some("a"), Some("b"), None]);
+            assert!(snapshot.server(ServerId(9)).is_none());
+        }
+    }
+
+    #[test]
+    fn another_state_of_a_group_shares_all_the_others() {
+        let before = farm();
+        let paused = Group {
+            paused: true,
+            ..(*before.groups[1]).clone()
+        };
+        let after = before.with_group(1, Arc::new(paused));
+        assert_eq!(after.epoch, before.epoch + 1);
+        assert!(Arc::ptr_eq(&before.groups[0], &after.groups[0]));
+        assert!(after.groups[1].paused && !before.groups[1].paused);
+        assert!(Arc::ptr_eq(&before.places, &after.places));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::server::{Server, ServerId, Status};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Group, Snapshot};
 
 /// Counted by whoever publishes snapshots; the same from snapshot to snapshot.
 #[derive(Debug, Default)]
@@ -29,13 +29,24 @@ pub struct Turns {
 }
 
 impl Turnover {
-    /// Takes note of a publication.
+    /// Takes note of a publication. What both snapshots share is not looked at: it was when it was new.
     pub fn note(&self, before: &Snapshot, after: &Snapshot) {
-        if standings(before).ne(standings(after)) {
-            self.updates.fetch_add(1, Relaxed);
-        }
+        let same = |(old, new): (&Arc<Group>, &Arc<Group>)| {
+            Arc::ptr_eq(old, new) || standings(old).eq(standings(new))
+        };
+        let unchanged = match before.groups.len() == after.groups.len() {
+            true => before.groups.iter().zip(&after.groups).all(same),
+            false => all_standings(before).eq(all_standings(after)),
+        };
+        self.updates.fetch_add(u64::from(!unchanged), Relaxed);
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        for server in servers(after).filter(|server| server.is_active()) {
+        let is_new = |(at, new): &(usize, &Arc<Group>)| {
+            let old = before.groups.get(*at);
+            old.is_none_or(|old| !Arc::ptr_eq(old, new))
+        };
+        let changed = after.groups.iter().enumerate().filter(is_new);
+        let servers = changed.flat_map(|(_, group)| &group.servers);
+        for server in servers.filter(|server| server.is_active()) {
             let first = served.insert(server.id);
             let paused = before.server(server.id).is_none_or(|old| !old.is_active());
             if first || !paused {
@@ -94,8 +105,13 @@ fn servers(snapshot: &Snapshot) -> impl Iterator<Item = &Server> {
     groups.flat_map(|group| group.servers.iter().map(|server| &**server))
 }
 
-fn standings(snapshot: &Snapshot) -> impl Iterator<Item = (ServerId, Status)> {
-    servers(snapshot).map(|server| (server.id, server.status))
+fn all_standings(snapshot: &Snapshot) -> impl Iterator<Item = (ServerId, Status)> {
+    snapshot.groups.iter().flat_map(|group| standings(group))
+}
+
+fn standings(group: &Group) -> impl Iterator<Item = (ServerId, Status)> {
+    let servers = group.servers.iter();
+    servers.map(|server| (server.id, server.status))
 }
 
 #[cfg(test)]

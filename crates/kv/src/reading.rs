@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
 use session::{Heard, Internal, Lost, Param};
+use sqltext::KeyedMap;
 
 use crate::columns::{Alike, Columns};
 use crate::item::Row;
@@ -11,7 +11,7 @@ use crate::op::Refusal;
 use crate::recall::Filling;
 
 /// Rows by the keys that clients asked for.
-pub(crate) type Rows = FxHashMap<Box<[u8]>, Row>;
+pub(crate) type Rows = KeyedMap<Box<[u8]>, Row>;
 
 /// An internal session that reads, and the statements that it has prepared.
 pub(crate) struct Reader<'l> {
@@ -219,8 +219,8 @@ pub(crate) fn assign<'k>(
             .iter()
             .all(|(key, _)| key.is_ascii() && !key.iter().any(u8::is_ascii_control))
         && keys.iter().all(|key| key.is_ascii());
-    let mut by_fold: FxHashMap<Vec<u8>, Row> = FxHashMap::default();
-    let mut by_bytes: FxHashMap<Vec<u8>, Row> = FxHashMap::default();
+    let mut by_fold: KeyedMap<Vec<u8>, Row> = KeyedMap::default();
+    let mut by_bytes: KeyedMap<Vec<u8>, Row> = KeyedMap::default();
     let none_left = found.is_empty();
     for (key, row) in found {
         by_fold.insert(folded(&key), row.clone());

@@ -15,6 +15,7 @@ use routing::shard::{Literal, compared, locate};
 use rowcache::{ClientWrites, Spots};
 use rustc_hash::FxHashMap;
 use session::{Core, Internal, Lost, Own, Written, join_written};
+use sqltext::KeyedMap;
 
 use crate::change::{Moment, seen};
 use crate::columns::Columns;
@@ -75,7 +76,7 @@ pub(crate) struct Line {
     gets: RefCell<VecDeque<(Op, Waiting)>>,
     pub(crate) changes: RefCell<VecDeque<(Work, Waiting)>>,
     /// Keys of changes that are not done, and how many there are of each.
-    pub(crate) changing: RefCell<FxHashMap<Box<[u8]>, usize>>,
+    pub(crate) changing: RefCell<KeyedMap<Box<[u8]>, usize>>,
     reader: Side,
     pub(crate) writer: Side,
     pub(crate) early: Early,

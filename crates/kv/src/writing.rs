@@ -4,8 +4,8 @@
 //! locked, each command is carried out on what is there then, and what came of it is written. When a
 //! table refuses a batch it is done command by command, so that only the one it refuses fails.
 
-use rustc_hash::{FxHashMap, FxHashSet};
 use session::{Internal, Lost};
+use sqltext::{KeyedMap, KeyedSet};
 
 use crate::change::{Moment, Next, apply, fresh};
 use crate::columns::{Alike, Columns};
@@ -100,13 +100,13 @@ impl Batch<'_> {
 
     /// No two different keys can be one row's.
     fn told_apart(&self, ats: &[usize]) -> bool {
-        let keys: FxHashSet<&[u8]> = ats.iter().map(|&at| &*self.ops[at].key).collect();
+        let keys: KeyedSet<&[u8]> = ats.iter().map(|&at| &*self.ops[at].key).collect();
         match self.columns.alike {
             _ if keys.len() <= 1 => true,
             Alike::Bytes => true,
             Alike::Collation => false,
             Alike::NoCase => {
-                let folded: FxHashSet<Vec<u8>> =
+                let folded: KeyedSet<Vec<u8>> =
                     keys.iter().map(|key| key.to_ascii_lowercase()).collect();
                 folded.len() == keys.len() && keys.iter().all(|key| key.is_ascii())
             }
@@ -127,7 +127,7 @@ impl Batch<'_> {
             rows.push(row);
         }
         // Of several values for one key the last one stays.
-        let last: FxHashMap<&[u8], usize> = ats
+        let last: KeyedMap<&[u8], usize> = ats
             .iter()
             .enumerate()
             .map(|(place, &at)| (&*self.ops[at].key, place))
@@ -230,7 +230,7 @@ impl Batch<'_> {
         let mut before = Rows::default();
         // Keys are told apart by now: none is left open.
         assign(self.columns.alike, &keys, found, &mut before);
-        let mut after: FxHashMap<&[u8], Option<Row>> = FxHashMap::default();
+        let mut after: KeyedMap<&[u8], Option<Row>> = KeyedMap::default();
         let mut outcomes = Vec::with_capacity(ats.len());
         for &at in ats {
             let op = self.ops[at];
@@ -262,7 +262,7 @@ impl Batch<'_> {
         &self,
         internal: &mut Internal,
         before: &Rows,
-        after: &FxHashMap<&[u8], Option<Row>>,
+        after: &KeyedMap<&[u8], Option<Row>>,
     ) -> Result<Result<(), Refused>, Lost> {
         let (mut inserted, mut updated, mut removed) = (Vec::new(), Vec::new(), Vec::new());
         for (&key, row) in after {

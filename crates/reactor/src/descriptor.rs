@@ -98,7 +98,11 @@ impl Descriptor {
 
     fn with(stream: Stream, connected: bool) -> io::Result<Rc<Descriptor>> {
         let runtime = runtime::current().ok_or_else(|| io::Error::other("not on a core"))?;
-        let Stream { socket, is_local } = stream;
+        let Stream {
+            socket,
+            is_local,
+            is_prepared,
+        } = stream;
         let source = match &runtime.driver {
             Driver::Ring(_) => None,
             Driver::Epoll(epoll) => Some(epoll.borrow_mut().register(socket.as_fd(), connected)?),
@@ -112,7 +116,7 @@ impl Descriptor {
             more: Cell::new(false),
             send_error: Cell::new(None),
         };
-        if connected {
+        if connected && !is_prepared {
             descriptor.settle()?;
         }
         Ok(Rc::new(descriptor))
@@ -227,6 +231,10 @@ impl Descriptor {
         // With nothing to share the next call to the kernel with, a call of its own is cheaper than
         // an operation, and the peer works while we go on.
         if !range.is_empty() && self.runtime.is_alone(ring) {
+            #[cfg(test)]
+            {
+                ring.borrow_mut().direct += 1;
+            }
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match rustix::net::send(self, &buffer[range.clone()], flags) {
                 Ok(sent) => range.start += sent,

@@ -81,6 +81,16 @@ impl Epoll {
 
     /// Registers a socket, for as long as it is open. Sending is tried at once only where `connected`.
     pub(crate) fn register(&mut self, fd: BorrowedFd<'_>, connected: bool) -> io::Result<SourceId> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        self.register_for(fd, connected, flags)
+    }
+
+    fn register_for(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        connected: bool,
+        flags: EventFlags,
+    ) -> io::Result<SourceId> {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.sources.push(Source::default());
             self.sources.len() as u32 - 1
@@ -92,7 +102,6 @@ impl Epoll {
             generation: source.generation,
         };
         let token = u64::from(id.generation) << 32 | u64::from(slot);
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         match epoll::add(&self.epoll, fd, EventData::new_u64(token), flags) {
             Ok(()) => Ok(id),
             Err(error) => {
@@ -100,6 +109,19 @@ impl Epoll {
                 Err(error.into())
             }
         }
+    }
+
+    /// Waits at a listening socket, as others do: for each client one of them is told.
+    pub(crate) fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<SourceId> {
+        let flags = EventFlags::IN | EventFlags::ET | EventFlags::EXCLUSIVE;
+        self.register_for(fd, false, flags)
+    }
+
+    /// Waits there no more. Those who did are returned, to be dropped where nothing is borrowed.
+    pub(crate) fn unwatch(&mut self, fd: BorrowedFd<'_>, id: SourceId) -> [Option<Waiter>; 2] {
+        // It fails only where it was not registered.
+        let _ = epoll::delete(&self.epoll, fd);
+        self.forget(id)
     }
 
     /// Forgets a socket that is about to be closed, which is what ends its registration. Those who

@@ -45,7 +45,9 @@ mod timers;
 pub use crate::clock::{since_origin_us, turn_us};
 pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
 pub use crate::credentials::{Credentials, user_name};
-pub use crate::listening::{Acceptor, Address, Listener, SOCKET_PATH_BYTES_MAX, inherited, listen};
+pub use crate::listening::{
+    Acceptor, Address, CoreAcceptor, Listener, SOCKET_PATH_BYTES_MAX, Watcher, inherited, listen,
+};
 pub use crate::mapped::mapped;
 pub use crate::pooled::{Pooled, pooled};
 pub use crate::sock::{Closer, Sock};

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +74,31 @@ pub(crate) struct Op {
     waiter: Option<Waiter>,
 }
 
+/// Completed receives for which a core that heard a third peer takes it that several talk.
+const COMPANY: u32 = 32;
+
+/// Whose bytes came last. A client and its server are two; a third means that another session works, and then what
+/// is sent had better share the next call to the kernel with what that one does.
+#[derive(Default)]
+struct Talkers {
+    last: [usize; 2],
+    company: u32,
+}
+
+impl Talkers {
+    fn heard(&mut self, descriptor: &Rc<Descriptor>) {
+        let one = Rc::as_ptr(descriptor).addr();
+        if self.last.contains(&one) {
+            self.company = self.company.saturating_sub(1);
+            return;
+        }
+        if self.last[0] != 0 {
+            self.company = COMPANY;
+        }
+        self.last = [self.last[1], one];
+    }
+}
+
 /// A ring with its operations.
 pub(crate) struct Ring {
     ring: IoUring,
@@ -87,10 +112,18 @@ pub(crate) struct Ring {
     /// To be woken at the end of the next turn.
     woken: Vec<Waiter>,
     ending: bool,
-    /// Sends that nobody waits for, since the last turn.
+    /// Sends that nobody waits for, whose completions come with the next call and have not been taken. Never more
+    /// than there are: a wait for one too many would last too long.
     soon: usize,
     /// Empty buffers for such sends.
     spares: Vec<Vec<u8>>,
+    talkers: Talkers,
+    /// Calls to the kernel that handed over or waited.
+    #[cfg(test)]
+    pub(crate) enters: usize,
+    /// Sends that had a call of their own.
+    #[cfg(test)]
+    pub(crate) direct: usize,
 }
 
 impl Ring {
@@ -118,6 +151,11 @@ impl Ring {
             ending: false,
             soon: 0,
             spares: Vec::new(),
+            talkers: Talkers::default(),
+            #[cfg(test)]
+            enters: 0,
+            #[cfg(test)]
+            direct: 0,
         };
         ring.listen();
         // A refusal of the call itself shows here, and not in a session.
@@ -167,23 +205,30 @@ impl Ring {
         buffer.extend_from_slice(bytes);
         let slot = self.slot(buffer, Some(descriptor.clone()));
         descriptor.sending.set(Some(OpId(slot)));
-        self.push_soon(slot, descriptor, 0);
+        self.push_soon(slot, descriptor, 0, true);
     }
 
-    fn push_soon(&mut self, slot: u32, descriptor: &Descriptor, from: usize) {
+    /// Sends the buffer from here on. `at_once`: only what the kernel has room for, so that the completion comes
+    /// with the call that hands the entry over, in every case.
+    fn push_soon(&mut self, slot: u32, descriptor: &Descriptor, from: usize, at_once: bool) {
         let op = &mut self.ops[slot as usize];
         op.kind = Kind::SendSoon(from);
         let bytes = &op.buffer[from..];
         let fd = Fd(descriptor.as_raw_fd());
+        let patience = match at_once {
+            true => libc::MSG_DONTWAIT,
+            false => libc::MSG_WAITALL,
+        };
         let entry = opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL);
+            .flags(libc::MSG_NOSIGNAL | patience);
         self.push(&entry.build().user_data(self.user_data(slot)));
-        self.soon += 1;
+        self.soon += usize::from(at_once);
     }
 
-    /// Sends have been started since the last turn that nobody waits for.
-    pub(crate) fn has_soon(&self) -> bool {
-        self.soon > 0
+    /// Others have something for the next call to the kernel: sends were started since the last turn that nobody
+    /// waits for, or several sessions work, which have something all the time.
+    pub(crate) fn has_company(&self) -> bool {
+        self.soon > 0 || self.talkers.company > 0
     }
 
     /// A send that nobody waits for has ended, or has not sent all.
@@ -196,7 +241,8 @@ impl Ring {
         let retry = matches!(-result, libc::EINTR | libc::EAGAIN);
         if (result > 0 || retry) && at < op.buffer.len() && !self.ending {
             self.flying += 1;
-            return self.push_soon(slot, &descriptor, at);
+            // There is no room for the rest now: it waits for some.
+            return self.push_soon(slot, &descriptor, at, false);
         }
         descriptor.sending.set(None);
         if at < op.buffer.len() {
@@ -231,6 +277,15 @@ impl Ring {
         OpId(slot)
     }
 
+    /// Waits until this listening socket has a client. Of several that wait, one is woken.
+    pub(crate) fn client(&mut self, listener: RawFd) -> OpId {
+        const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+        let slot = self.slot(Vec::new(), None);
+        let entry = opcode::PollAdd::new(Fd(listener), libc::POLLIN as u32 | EXCLUSIVE);
+        self.push(&entry.build().user_data(self.user_data(slot)));
+        OpId(slot)
+    }
+
     /// The operation's result (bytes, or a negative error number) and its buffer, and the end of its
     /// id; `None` while it is not done.
     #[expect(unsafe_code)]
@@ -251,7 +306,12 @@ impl Ring {
 
     /// Wakes `waiter` when the operation is done. Returns who waited before.
     pub(crate) fn wait(&mut self, id: &OpId, waiter: Waiter) -> Option<Waiter> {
-        self.ops[id.0 as usize].waiter.replace(waiter)
+        let op = &mut self.ops[id.0 as usize];
+        if let Kind::SendSoon(_) = op.kind {
+            // Somebody waits for it after all.
+            self.soon = self.soon.saturating_sub(1);
+        }
+        op.waiter.replace(waiter)
     }
 
     /// Gives up an operation. Returns what is to be dropped where nothing is borrowed.
@@ -277,29 +337,32 @@ impl Ring {
     /// Hands over what is queued and takes what is done; waits for something to be done for at most
     /// `wait`, for ever without.
     pub(crate) fn turn(&mut self, wait: Option<Duration>, woken: &mut Vec<Waiter>) {
-        // Sends that nobody waits for end at once, as a rule, and would end the wait in vain.
-        if std::mem::take(&mut self.soon) > 0 && wait != Some(Duration::ZERO) {
-            self.flush();
-        }
         let somebody = !self.woken.is_empty();
         let wait = if somebody { Some(Duration::ZERO) } else { wait };
         if !somebody || !self.ring.submission().is_empty() {
-            if let Err(error) = self.hand_over(wait) {
+            // Sends that nobody waits for are done with the call itself, and must not end the wait.
+            if let Err(error) = self.hand_over(wait, self.soon + 1) {
                 panic!("io_uring_enter on a healthy ring: {error}");
             }
             self.reap();
         }
+        self.soon = 0;
         woken.append(&mut self.woken);
     }
 
-    fn hand_over(&mut self, wait: Option<Duration>) -> io::Result<()> {
+    /// Hands over what is queued, and waits until so many things are done.
+    fn hand_over(&mut self, wait: Option<Duration>, done: usize) -> io::Result<()> {
+        #[cfg(test)]
+        {
+            self.enters += usize::from(wait != Some(Duration::ZERO));
+        }
         let entered = match wait {
-            None => self.ring.submit_and_wait(1),
+            None => self.ring.submit_and_wait(done),
             Some(Duration::ZERO) => self.enter(),
             Some(wait) => {
                 let limit = Timespec::from(wait);
                 let arguments = SubmitArgs::new().timespec(&limit);
-                self.ring.submitter().submit_with_args(1, &arguments)
+                self.ring.submitter().submit_with_args(done, &arguments)
             }
         };
         match entered {
@@ -313,6 +376,10 @@ impl Ring {
     fn enter(&mut self) -> io::Result<usize> {
         /// IORING_ENTER_GETEVENTS: without it, deferred work is not done.
         const GET_EVENTS: u32 = 1;
+        #[cfg(test)]
+        {
+            self.enters += 1;
+        }
         let queued = self.ring.submission().len() as u32;
         let submitter = self.ring.submitter();
         // SAFETY: no argument is passed, the flags are plain, and what is queued obeys the rule at
@@ -323,6 +390,7 @@ impl Ring {
     /// Takes the completions. No user code runs here: wakers are only collected, and what an
     /// abandoned operation owned is bytes and, at most, a descriptor to close.
     fn reap(&mut self) {
+        self.soon = 0;
         loop {
             let Some(completion) = self.ring.completion().next() else {
                 return;
@@ -348,6 +416,7 @@ impl Ring {
                     if let (Kind::Receive, Some(descriptor)) = (op.kind, &op.descriptor) {
                         let more = io_uring::cqueue::sock_nonempty(completion.flags());
                         descriptor.more.set(more);
+                        self.talkers.heard(descriptor);
                     }
                     self.woken.extend(op.waiter.take());
                     if slot == self.bell && !self.ending {
@@ -439,7 +508,7 @@ impl Ring {
         let mut waits = 0;
         while self.flying > 0 && waits < END_WAITS_MAX {
             let before = self.flying;
-            if self.hand_over(Some(END_WAIT)).is_err() {
+            if self.hand_over(Some(END_WAIT), 1).is_err() {
                 break;
             }
             self.reap();
@@ -505,3 +574,7 @@ fn is_passing(error: &io::Error) -> bool {
         Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN | libc::ENOMEM)
     )
 }
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

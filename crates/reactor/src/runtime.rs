@@ -155,11 +155,11 @@ impl Runtime {
         })
     }
 
-    /// True when the running task is the only one of this turn that has anything to do. Counts the
-    /// system call that this is asked for; a task that has had its share is not alone any more.
+    /// True when the running task is the only one that has anything to do, in this turn and in those before. Counts
+    /// the system call that this is asked for; a task that has had its share is not alone any more.
     pub(crate) fn is_alone(&self, ring: &RefCell<Ring>) -> bool {
         let left = self.calls_left.get();
-        if left == 0 || self.tasks.has_queued() || ring.borrow().has_soon() {
+        if left == 0 || self.tasks.has_queued() || ring.borrow().has_company() {
             return false;
         }
         self.calls_left.set(left - 1);

@@ -60,7 +60,9 @@ impl Sock {
     /// Takes over an accepted socket.
     pub fn adopt(stream: impl Into<Stream>) -> io::Result<Sock> {
         let stream = stream.into();
-        prepare(&stream.socket, stream.is_local)?;
+        if !stream.is_prepared {
+            prepare(&stream.socket, stream.is_local)?;
+        }
         Ok(Sock {
             descriptor: Descriptor::new(stream)?,
         })

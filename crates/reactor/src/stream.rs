@@ -11,11 +11,26 @@ use socket2::Socket;
 pub struct Stream {
     pub(crate) socket: Socket,
     pub(crate) is_local: bool,
+    /// It blocks and has its options, so that no call need see to that.
+    pub(crate) is_prepared: bool,
 }
 
 impl Stream {
     pub(crate) fn new(socket: Socket, is_local: bool) -> Stream {
-        Stream { socket, is_local }
+        Stream {
+            socket,
+            is_local,
+            is_prepared: false,
+        }
+    }
+
+    /// One that a prepared listener has accepted: Linux gives it the options of the listening socket, but for
+    /// `O_NONBLOCK`.
+    pub(crate) fn accepted(socket: Socket, is_local: bool) -> Stream {
+        Stream {
+            is_prepared: true,
+            ..Stream::new(socket, is_local)
+        }
     }
 
     /// Says a last word to somebody who is not taken, as far as the kernel has room for it.

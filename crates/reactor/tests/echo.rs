@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use reactor::{Acceptor, Address, Inbox, Io, Listener, Reactor, Sock, Stream, listen};
+use reactor::{
+    Acceptor, Address, CoreAcceptor, Inbox, Io, Listener, Reactor, Sock, Stream, Watcher, listen,
+};
 
 async fn echo(sock: Sock) {
     let mut buffer = Vec::with_capacity(4096);
@@ -191,6 +193,80 @@ fn two_acceptors_of_one_socket_take_turns_and_lose_nobody() {
     }
     drop(old);
     assert!(TcpStream::connect(address).is_err(), "closed");
+}
+
+/// Two cores that take their clients themselves, and what they took: by whom, on which core.
+type OnCores = (CoreAcceptor, Reactor<Watcher>);
+
+fn on_cores(
+    io: Io,
+    listener: Listener,
+    take: impl FnMut(Stream, usize) + Send + 'static,
+) -> OnCores {
+    let reactor = Reactor::start(2, io, |_, mut inbox: Inbox<Watcher>| async move {
+        while let Some(watcher) = inbox.next().await {
+            reactor::spawn(watcher.run()).detach();
+        }
+    })
+    .expect("cores start");
+    let mut take = take;
+    let take = move |stream, _, core| take(stream, core);
+    let acceptor = CoreAcceptor::new(vec![listener], take).expect("it listens");
+    for core in 0..2 {
+        assert!(reactor.send(core, acceptor.watcher(core)));
+    }
+    (acceptor, reactor)
+}
+
+#[test]
+fn cores_take_their_clients_themselves_and_rest_when_they_are_told() {
+    for io in [Io::Epoll, Io::Auto] {
+        let (told, taken) = std::sync::mpsc::channel();
+        let start = |name: &'static str, listener| {
+            let told = told.clone();
+            on_cores(io, listener, move |stream, core| {
+                assert!(
+                    std::thread::current()
+                        .name()
+                        .is_some_and(|it| it.starts_with("core-"))
+                        || core == 0
+                );
+                drop(told.send((name, stream)));
+            })
+        };
+        let (old, old_cores) = start("old", on_loopback());
+        let address = old.tcp().expect("bound");
+        let connect = || TcpStream::connect(address).expect("nobody is refused");
+        let by_whom = || taken.recv_timeout(PATIENCE).expect("taken").0;
+        let burst: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
+        for _ in burst {
+            assert_eq!(by_whom(), "old");
+        }
+
+        // Between the two nobody accepts; who comes then is the new one's.
+        let shared = old.sockets().expect("a second handle").remove(0);
+        let shared = Listener::take(shared).expect("it listens");
+        old.rest();
+        let _client = connect();
+        assert!(taken.try_recv().is_err(), "one that rests takes nobody");
+        let (new, new_cores) = start("new", shared);
+        assert_eq!(by_whom(), "new");
+        for _ in 0..20 {
+            let _client = connect();
+            assert_eq!(by_whom(), "new", "the old one is not woken in its place");
+        }
+
+        // The new one goes, and what it had left is the old one's.
+        new.rest();
+        let _client = connect();
+        drop(new);
+        new_cores.join();
+        old.resume();
+        assert_eq!(by_whom(), "old");
+        drop(old);
+        assert!(TcpStream::connect(address).is_err(), "closed");
+        old_cores.join();
+    }
 }
 
 #[test]

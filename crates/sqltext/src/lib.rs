@@ -57,6 +57,6 @@ pub use session_state::word::{
 };
 pub use session_state::xa::{Xa, XaName, XaWay, xa};
 pub use shape::digest::{Digest, NotADigest};
-pub use shape::keyed::Keyed;
+pub use shape::keyed::{Keyed, KeyedHasher, KeyedMap, KeyedSet, KeyedState};
 pub use shape::normal::{may_hold_secret, normalise};
 pub use shape::slot::{Slot, slots};

@@ -1,11 +1,10 @@
 //! The digests of one core, as many as fit into so many bytes: the least recently used go.
 
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use sqltext::Digest;
+use sqltext::{Digest, KeyedState};
 
 use crate::counts::{Call, Counts};
 use crate::history::{Minute, Past};
@@ -54,7 +53,6 @@ impl Entry {
 
 /// One core's table.
 pub struct Table {
-    hasher: RandomState,
     places: FxHashMap<u64, u32>,
     /// Free ones are `None` and stand in `free`.
     entries: Vec<Option<Entry>>,
@@ -70,7 +68,6 @@ impl Table {
     /// An empty one for so many bytes; one entry fits in every case.
     pub fn new(bytes_max: usize) -> Table {
         Table {
-            hasher: RandomState::new(),
             places: FxHashMap::default(),
             entries: Vec::new(),
             free: Vec::new(),
@@ -117,7 +114,7 @@ impl Table {
     /// The entry, or a free place for it in the map. After an entry in front has gone, another one of the same name
     /// may be made behind: who adds rows up sees one.
     fn find(&self, name: &Name<'_>) -> Result<u32, u64> {
-        let mut place = self.hasher.hash_one(name);
+        let mut place = KeyedState.hash_one(name);
         loop {
             let Some(&at) = self.places.get(&place) else {
                 return Err(place);

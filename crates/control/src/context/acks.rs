@@ -8,14 +8,19 @@ use engine::replication::ACK_WAIT_FOREVER_MS;
 use farm::{Acks, Engine, Status};
 
 use crate::context::seen::Seen;
-use catalog::record::Records;
+use catalog::record::{Records, ServerRecord};
 
 /// How long commits of a group's primary wait for a replica: not at all without one (`None`), a limited time with
 /// the last one, else as long as it takes.
 pub(crate) fn wait_ms(records: &Records, group: &str, last_replica_wait_ms: u64) -> Option<u64> {
+    let members: Vec<_> = records.members(group).collect();
+    wait_ms_of(&members, last_replica_wait_ms)
+}
+
+fn wait_ms_of(members: &[(u32, &ServerRecord)], last_replica_wait_ms: u64) -> Option<u64> {
     let follows = |status: Status| matches!(status, Status::Replica | Status::Spare);
-    match records
-        .members(group)
+    match members
+        .iter()
         .filter(|(_, server)| follows(server.status))
         .count()
     {
@@ -32,11 +37,26 @@ pub(crate) fn shown(
     group: &str,
     last_replica_wait_ms: u64,
 ) -> Acks {
-    let wait_ms = wait_ms(records, group, last_replica_wait_ms);
-    let primary = records.primary(group);
-    let asked = primary.and_then(|(id, _)| seen.get(&id)?.observation.as_ref());
-    let mut members = records.members(group);
-    let mysql = members.any(|(_, record)| record.engine == Engine::MySql);
+    let members: Vec<_> = records.members(group).collect();
+    shown_of(&members, seen, last_replica_wait_ms)
+}
+
+/// The same in the group of these members.
+pub(crate) fn shown_of(
+    members: &[(u32, &ServerRecord)],
+    seen: &HashMap<u32, Seen>,
+    last_replica_wait_ms: u64,
+) -> Acks {
+    let wait_ms = wait_ms_of(members, last_replica_wait_ms);
+    let mut primaries = members
+        .iter()
+        .filter(|(_, record)| record.status == Status::Primary);
+    let asked = primaries
+        .next()
+        .and_then(|(id, _)| seen.get(id)?.observation.as_ref());
+    let mysql = members
+        .iter()
+        .any(|(_, record)| record.engine == Engine::MySql);
     match wait_ms {
         Some(wait_ms) if mysql && asked.is_none_or(|seen| seen.acks.is_none()) => {
             Acks::Router { wait_ms }
@@ -48,7 +68,6 @@ pub(crate) fn shown(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalog::record::ServerRecord;
     use catalog::record::samples::{records, server};
 
     #[test]

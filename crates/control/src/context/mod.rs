@@ -43,7 +43,7 @@ use crate::sharding::wanted::{WantedTables, Which};
 use catalog::command::CommandError;
 use catalog::event::{Event, Ring};
 use catalog::record::Records;
-use picture::Sight;
+use picture::{Facts, Sight};
 use standing::Standing;
 
 /// What the loops and commands share.
@@ -296,31 +296,66 @@ impl Context {
         self.publish();
     }
 
-    fn picture(&self, state: &State, epoch: u64) -> Snapshot {
-        let sights = state.seen.iter().map(|(&id, seen)| {
-            let sight = Sight {
+    /// Replaces the snapshot if more than GTID positions of one group changed, by what the servers say or by how the
+    /// group stands. Its cost is that group's, not the farm's; what the records say is published whole.
+    pub(crate) fn publish_group(&self, group: &str) {
+        let state = lock(&self.state);
+        let old = self.published.load();
+        let now = self.with_facts(&state, |facts| {
+            picture::one_group(&state.records, &old, group, facts)
+        });
+        let Some((at, now)) = now else {
+            drop(state);
+            return self.publish();
+        };
+        if !picture::same_group(&old.groups[at], &now) {
+            let new = old.with_group(at, Arc::new(now));
+            new.turnover.note(&old, &new);
+            self.published.store(Arc::new(new));
+        }
+    }
+
+    /// The same of this server's group.
+    pub(crate) fn publish_server(&self, id: u32) {
+        let group = lock(&self.state)
+            .records
+            .servers
+            .get(&id)
+            .map(|kept| kept.value.group.clone());
+        match group {
+            Some(group) => self.publish_group(&group),
+            None => self.publish(),
+        }
+    }
+
+    /// Hands over what is known of servers and groups beside their records.
+    fn with_facts<T>(&self, state: &State, work: impl FnOnce(&Facts<'_>) -> T) -> T {
+        let wait_ms = self.settings().failover.last_replica_wait_ms;
+        let sight = |id: u32| {
+            let seen = state.seen.get(&id)?;
+            Some(Sight {
                 health: state.standing.shown(id, &seen.health),
                 fresh: Arc::clone(&seen.fresh),
                 term: state.standing.term(id),
-            };
-            (id, sight)
+            })
+        };
+        work(&Facts {
+            sight: &sight,
+            standing: &state.standing,
+            acks: &|members| acks::shown_of(members, &state.seen, wait_ms),
+        })
+    }
+
+    fn picture(&self, state: &State, epoch: u64) -> Snapshot {
+        let (accounts, started) = (&state.accounts, self.started);
+        let shown = self.with_facts(state, |facts| {
+            picture::snapshot(&state.records, facts, accounts, epoch, started)
         });
-        let sights: HashMap<u32, Sight> = sights.collect();
-        let wait_ms = self.settings().failover.last_replica_wait_ms;
-        let acks = |group: &str| acks::shown(&state.records, &state.seen, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),
             sharding: state.layout.sharding(),
             containers: state.containers(),
-            ..picture::snapshot(
-                &state.records,
-                &sights,
-                &state.standing,
-                acks,
-                &state.accounts,
-                epoch,
-                self.started,
-            )
+            ..shown
         }
     }
 

@@ -79,7 +79,7 @@ impl Context {
             let paused = &mut state.standing.paused;
             paused.entry(group.to_owned()).or_insert(now_us);
         }
-        self.publish();
+        self.publish_group(group);
         self.sessions.turned();
     }
 
@@ -95,14 +95,14 @@ impl Context {
             let paused = &mut state.standing.paused;
             paused.entry(group.to_owned()).or_insert(now_us);
         }
-        self.publish();
+        self.publish_group(group);
         self.sessions.turned();
     }
 
     /// The server may serve again as far as its record and health let it.
     pub(crate) fn heal(&self, id: u32) {
         if self.state().standing.cut.remove(&id).is_some() {
-            self.publish();
+            self.publish_server(id);
         }
     }
 }

@@ -376,7 +376,7 @@ impl FailoverDrivers {
         happened
             .into_iter()
             .for_each(|event| self.context.happened(event));
-        self.context.publish();
+        self.context.publish_group(group);
         self.context.sessions.turned();
         releases::tell_older_replicas(&self.context, group);
         if let Some(since_us) = since_us {

@@ -153,7 +153,7 @@ impl Probes {
             .answered(observation);
         self.turned(id, turn, "");
         self.heal_what_follows(id);
-        self.context.publish();
+        self.context.publish_server(id);
     }
 
     fn failed(&self, id: u32, error: &Error) {
@@ -172,7 +172,7 @@ impl Probes {
             self.tell_of_stranger(id, error);
         }
         self.turned(id, turn, &error.to_string());
-        self.context.publish();
+        self.context.publish_server(id);
     }
 
     /// The detector is sure that a server does not answer.
@@ -188,7 +188,7 @@ impl Probes {
         };
         let Some(turn) = seen() else { return };
         self.turned(id, turn, reason);
-        self.context.publish();
+        self.context.publish_server(id);
     }
 
     fn turned(&self, id: u32, turn: Option<Turn>, error: &str) {

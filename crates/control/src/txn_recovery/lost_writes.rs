@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use engine::Link;
 use engine::binlog::{self, Written, is_after};
-use farm::{Fate, LostWrite, Position, ServerId, TableRows};
+use farm::{Engine, Fate, Group, GroupKind, LostWrite, Position, ServerId, TableRows};
 use tokio::task::JoinSet;
 
 use crate::context::Context;
 use crate::context::supervision::Queue;
+use crate::context::trail::Trail;
 use crate::links::Links;
 use crate::links::reach::Place;
 
@@ -115,21 +116,57 @@ impl LostWrites {
                 None => Err("the group has no primary that takes writes".to_owned()),
             };
             let fates = match read {
-                Ok(fates) => fates,
+                Ok((reading, fates)) => (Some(reading), fates),
                 Err(reason) if over => {
                     tracing::warn!(group, reason, writes = all.len(), "outcomes stay unknown");
-                    vec![Fate::Unknown(reason); all.len()]
+                    (None, vec![Fate::Unknown(reason); all.len()])
                 }
                 Err(_) => {
                     tokio::time::sleep(if away { LOOK_AGAIN } else { PAUSE }).await;
                     continue;
                 }
             };
+            let (reading, fates) = fates;
             replies
                 .into_iter()
                 .zip(fates)
                 .for_each(|(reply, fate)| reply(fate));
+            if let Some(reading) = reading {
+                self.settle_late(&group, &waiting, &reading).await;
+            }
             return group;
+        }
+    }
+
+    /// Answers from a reading those who asked while it was done, as far as it tells of their writes: a second one
+    /// would tell them the same, later.
+    async fn settle_late(&self, group: &str, waiting: &Waiting, reading: &Reading) {
+        let snapshot = self.context.snapshot_now();
+        let is_replicated = |group: &Arc<Group>| group.kind == GroupKind::Replication;
+        if !snapshot.group(group).is_some_and(is_replicated) {
+            // What one node of a cluster was asked for may be done by another one later.
+            return;
+        }
+        let now_us = self.context.now_us();
+        let is_told = |asked: &Asked| {
+            let lost = aged(&(asked.lost.clone(), asked.at_us), now_us);
+            reading.tells_of(&lost, start(&lost, &self.context.trail(), now_us))
+        };
+        let late = take(waiting, group);
+        let (told, others): (Vec<Asked>, Vec<Asked>) = late.into_iter().partition(is_told);
+        let (lost, replies): (Vec<LostWrite>, Vec<Verdict>) = told
+            .into_iter()
+            .map(|asked| (asked.lost, asked.reply))
+            .unzip();
+        let mut link = None;
+        let fates = self.fates_in(reading, &lost, &mut link).await;
+        replies
+            .into_iter()
+            .zip(fates)
+            .for_each(|(reply, fate)| reply(fate));
+        if !others.is_empty() {
+            let mut all = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(group.to_owned()).or_default().extend(others);
         }
     }
 
@@ -147,10 +184,10 @@ impl LostWrites {
         id: u32,
         place: Place,
         all: &[LostWrite],
-    ) -> Result<Vec<Fate>, String> {
+    ) -> Result<(Reading, Vec<Fate>), String> {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
-        let login = self.links.login(place);
+        let login = self.links.login(place.clone());
         let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
         let takes = binlog::takes_writes(&mut link, timeout_ms).await;
         if !takes.map_err(text)? {
@@ -159,50 +196,63 @@ impl LostWrites {
         for lost in all.iter().filter(|lost| lost.server == ServerId(id)) {
             self.end_write(&mut link, lost).await?;
         }
-        let from = self.before_all(all);
-        let written = match binlog::written(link, from.as_ref(), timeout_ms).await {
+        let mut from = self.before_all(all);
+        let written = match binlog::written(&login, from.as_ref(), timeout_ms).await {
             // The position is not in the log any more: what is there is read.
             Err(error) if from.is_some() && error.number() == Some(1236) => {
-                let link = Link::open(&login, timeout_ms).await.map_err(text)?;
-                binlog::written(link, None, timeout_ms).await
+                from = None;
+                binlog::written(&login, None, timeout_ms).await
             }
             other => other,
         };
-        let written = written.map_err(text)?;
-        let written = Log::new(written);
-        let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
+        let reading = Reading {
+            server: ServerId(id),
+            place,
+            from,
+            log: Log::new(written.map_err(text)?),
+        };
+        let mut link = Some(link);
+        let fates = self.fates_in(&reading, all, &mut link).await;
+        Ok((reading, fates))
+    }
+
+    /// What a reading tells of these. `link` is opened where a value is to be looked up that the log does not name.
+    async fn fates_in(
+        &self,
+        reading: &Reading,
+        all: &[LostWrite],
+        link: &mut Option<Link>,
+    ) -> Vec<Fate> {
+        let timeout_ms = self.context.settings().step_timeout_ms;
         let (mut columns, mut fates) = (HashMap::new(), Vec::with_capacity(all.len()));
         for lost in all {
-            let (mut fate, tables) = written.fate(lost);
+            let (mut fate, tables) = reading.log.fate(lost);
             if let Fate::Committed {
                 rows: Some(rows), ..
             } = &mut fate
             {
+                if link.is_none() {
+                    let login = self.links.login(reading.place.clone());
+                    *link = Link::open(&login, timeout_ms).await.ok();
+                }
                 for (rows, touched) in rows.iter_mut().zip(tables) {
-                    rows.insert_id = insert_id(&mut link, touched, &mut columns, timeout_ms).await;
+                    if let Some(link) = link {
+                        rows.insert_id = insert_id(link, touched, &mut columns, timeout_ms).await;
+                    }
                 }
             }
             let (group, tag) = (&lost.group, &lost.tag);
             tracing::info!(group, tag, ?fate, "a lost write was looked up");
             fates.push(fate);
         }
-        Ok(fates)
+        fates
     }
 
     /// From where the log must be read, so that none of these writes can be before it.
     fn before_all(&self, all: &[LostWrite]) -> Option<Position> {
         let now_us = self.context.now_us();
         let trail = self.context.trail();
-        let mut from: Option<Position> = None;
-        let mut least_us = u64::MAX;
-        for lost in all {
-            let sent_us = now_us.saturating_sub(lost.sent_s * 1_000_000 + MARGIN_US);
-            let position = trail.before(lost.server.0, sent_us)?;
-            if sent_us < least_us {
-                (from, least_us) = (Some(position), sent_us);
-            }
-        }
-        from
+        before_all(all, &trail, now_us)
     }
 
     /// Sees to it that a write which this server was asked for is over there, one way or the other.
@@ -233,6 +283,48 @@ impl LostWrites {
         }
         Ok(())
     }
+}
+
+/// One reading of a primary's log.
+struct Reading {
+    /// The primary, and where it is.
+    server: ServerId,
+    place: Place,
+    /// Everything behind this position was read; `None` where that is not known.
+    from: Option<Position>,
+    log: Log,
+}
+
+impl Reading {
+    /// A write for which nobody looks before `start` was there when the log was read, or will never be: it was sent to
+    /// a server whose log this one followed before it became the primary, and follows no more.
+    fn tells_of(&self, lost: &LostWrite, start: Option<Position>) -> bool {
+        let behind = start
+            .zip(self.from.as_ref())
+            .is_some_and(|(start, from)| start.covers(from));
+        behind && lost.server != self.server
+    }
+}
+
+/// From where a log must be read, so that none of these writes can be before it.
+fn before_all(all: &[LostWrite], trail: &Trail, now_us: u64) -> Option<Position> {
+    let mut starts = all.iter().map(|lost| start(lost, trail, now_us));
+    let first = starts.next()??;
+    starts.try_fold(first, |from, start| Some(from.meet(&start?)))
+}
+
+/// From where one write has to be looked for: what its server held some time before it was sent, and what its
+/// connection had reported. For who writes often the second is a moment ago, whatever the clocks say.
+fn start(lost: &LostWrite, trail: &Trail, now_us: u64) -> Option<Position> {
+    let sent_us = now_us.saturating_sub(lost.sent_s * 1_000_000 + MARGIN_US);
+    let mut start = trail.before(lost.server.0, sent_us)?;
+    // MySQL's transactions that are numbered lower may come later, where a client chose a number.
+    if let Position::MariaDb(_) = start
+        && let Some(after) = Position::parse(Engine::MariaDb, &lost.after)
+    {
+        start.join(&after);
+    }
+    Some(start)
 }
 
 /// A write with the ages that it has now.
@@ -346,6 +438,66 @@ mod tests {
             sent_s: 1,
             opened_s: 1,
         }
+    }
+
+    /// A server that held 0-1-100 until 10 s, and after that a hundred more in each second.
+    fn trail() -> Trail {
+        let mut trail = Trail::default();
+        for second in 10..=60u64 {
+            let text = format!("0-1-{}", 100 * (second - 9));
+            let held = Position::parse(Engine::MariaDb, &text).expect("a position");
+            trail.note(1, second * 1_000_000, &held);
+        }
+        trail
+    }
+
+    const NOW_US: u64 = 60_000_000;
+
+    fn from(all: &[LostWrite]) -> Option<String> {
+        before_all(all, &trail(), NOW_US).map(|from| from.to_string())
+    }
+
+    #[test]
+    fn who_wrote_a_moment_ago_is_looked_for_from_there() {
+        let (busy, busier, idle) = (lost("a", "0-1-5090"), lost("b", "0-1-5095"), lost("c", ""));
+        assert_eq!(from(&[busy.clone(), busier]).as_deref(), Some("0-1-5090"));
+        let by_time = Some("0-1-4800");
+        assert_eq!(from(&[idle.clone()]).as_deref(), by_time);
+        assert_eq!(
+            from(&[busy, idle]).as_deref(),
+            by_time,
+            "none may be missed"
+        );
+        let old = lost("d", "0-1-7");
+        assert_eq!(
+            from(&[old]).as_deref(),
+            by_time,
+            "what it wrote long ago says less"
+        );
+    }
+
+    #[test]
+    fn who_asks_late_is_told_by_the_same_reading_where_that_can_be() {
+        let asked = lost("a", "0-1-5090");
+        let place = Place {
+            host: "h".to_owned(),
+            port: 1,
+            key: None,
+        };
+        let reading = Reading {
+            server: ServerId(2),
+            place,
+            from: before_all(&[asked], &trail(), NOW_US),
+            log: Log::new(Vec::new()),
+        };
+        let tells = |lost: &LostWrite| reading.tells_of(lost, start(lost, &trail(), NOW_US));
+        assert!(tells(&lost("b", "0-1-5095")));
+        assert!(!tells(&lost("c", "")), "it may be before what was read");
+        let still_running = LostWrite {
+            server: ServerId(2),
+            ..lost("d", "0-1-5095")
+        };
+        assert!(!tells(&still_running), "it may have come after the reading");
     }
 
     fn gtid(fate: Fate) -> Option<String> {

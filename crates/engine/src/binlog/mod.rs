@@ -8,8 +8,7 @@
 //! is on; both also where the statement itself is logged. Ids of threads name no write: replicas
 //! of MySQL 8.0.45 log those of their own threads.
 //!
-//! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
-//! and the write tags from SHOW BINLOG EVENTS over the same stretch.
+//! Rows and statements come in one stream, so the log is read once.
 
 mod extent;
 mod reader;
@@ -17,7 +16,6 @@ mod sids;
 mod trace;
 mod vantage;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use enginesql::quoted;
@@ -26,8 +24,9 @@ use futures_util::StreamExt;
 use mysql_async::BinlogStreamRequest;
 
 use crate::error::Error;
-use crate::link::{Link, text};
+use crate::link::{Link, Login, text};
 use crate::probe::is_on;
+use trace::Trace;
 pub use changes::{
     Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Shown, Statement, Table, Xid,
 };
@@ -35,20 +34,19 @@ pub use extent::extent;
 pub use reader::{Reader, is_gap};
 pub(crate) use sids::sids;
 pub use trace::{Touched, Written, is_after};
-use trace::{Trace, tag_of};
 pub use vantage::{shown, vantage};
 
 const OPERATION: &str = "read the binlog";
 
-/// All transactions behind `from`, to the end that the binlog has when it is reached. Without a
-/// position the present file is read and the one before it. Uses the link up.
+/// All transactions behind `from` in the log of this server, to the end that the log has when it is reached. Without
+/// a position the present file is read and the one before it.
 pub async fn written(
-    link: Link,
+    login: &Login,
     from: Option<&Position>,
     timeout_ms: u64,
 ) -> Result<Vec<Written>, Error> {
-    let server = link.address().to_owned();
-    let reading = written_within(link, from, timeout_ms);
+    let server = format!("{}:{}", login.host, login.port);
+    let reading = written_within(login, from, timeout_ms);
     let limit = Duration::from_millis(timeout_ms);
     match tokio::time::timeout(limit, reading).await {
         Ok(read) => read,
@@ -61,11 +59,12 @@ pub async fn written(
 }
 
 async fn written_within(
-    mut link: Link,
+    login: &Login,
     from: Option<&Position>,
     timeout_ms: u64,
 ) -> Result<Vec<Written>, Error> {
-    let (login, server) = (link.login().clone(), link.address().to_owned());
+    let mut link = Link::open_for_sources(login, timeout_ms).await?;
+    let server = link.address().to_owned();
     let engine = link.version().engine;
     let from = from.filter(|position| !position.is_empty());
     let first = match from {
@@ -92,10 +91,6 @@ async fn written_within(
     }
     let mut trace = Trace::new(engine);
     read_events(link, request, &mut trace, &server).await?;
-    if engine == Engine::MariaDb && !trace.written.is_empty() {
-        let mut link = Link::open(&login, timeout_ms).await?;
-        find_tags(&mut link, &mut trace, timeout_ms).await?;
-    }
     Ok(trace.written)
 }
 
@@ -116,51 +111,6 @@ async fn read_events(
     trace.end();
     // The server has closed its side already.
     let _ = stream.close().await;
-    Ok(())
-}
-
-/// Reads the write tags of the transactions in `trace` from the server's own listing of their events.
-async fn find_tags(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Result<(), Error> {
-    let places = trace.written.iter().enumerate();
-    let places: HashMap<String, usize> = places.map(|(at, w)| (w.gtid.clone(), at)).collect();
-    let (mut current, mut said) = (None, false);
-    let first = trace.file.take().unwrap_or_default();
-    let files = files(link, timeout_ms).await?;
-    // Names are told apart by their numbers, which all have the same length.
-    let files = files.iter().skip_while(|file| !first.starts_with(&***file));
-    for (at, file) in files.enumerate() {
-        let from = match (at, trace.start) {
-            (0, Some(start)) => start,
-            _ => 4,
-        };
-        let sql = format!("SHOW BINLOG EVENTS IN {} FROM {from}", quoted(file));
-        for row in link.rows(OPERATION, &sql, timeout_ms).await? {
-            let kind = text(&row, "Event_type").unwrap_or_default();
-            let info = text(&row, "Info").unwrap_or_default();
-            if kind == "Gtid" {
-                let gtid = info.split_whitespace().find(|w| w.contains('-'));
-                current = gtid.and_then(|gtid| places.get(gtid).copied());
-                said = false;
-            }
-            let Some(written) = current.and_then(|at| trace.written.get_mut(at)) else {
-                continue;
-            };
-            match &*kind {
-                "Gtid" => written.mute = false,
-                "Annotate_rows" | "Query" | "Query_compressed" => {
-                    said |= kind == "Annotate_rows";
-                    if let Some(tag) = tag_of(info.as_bytes()) {
-                        written.tag = Some(tag.to_owned());
-                    }
-                }
-                rows if rows.contains("_rows") => {
-                    written.mute |= !said;
-                    said &= !info.contains("STMT_END_F");
-                }
-                _ => {}
-            }
-        }
-    }
     Ok(())
 }
 

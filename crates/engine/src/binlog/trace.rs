@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use changes::{Gtid, query_of};
+use changes::{Gtid, query_inflated, query_of};
 use farm::{Engine, Position};
 use mysql_async::Value;
 use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
@@ -50,10 +50,6 @@ pub(super) struct Trace {
     engine: Engine,
     current: Option<Written>,
     pub(super) written: Vec<Written>,
-    /// The file that the first events came from, perhaps with bytes of a checksum behind its name,
-    /// and where in it they begin.
-    pub(super) file: Option<String>,
-    pub(super) start: Option<u32>,
     tables: HashMap<u64, Arc<(String, String)>>,
     /// The text of the statement whose rows come was told.
     said: bool,
@@ -62,20 +58,19 @@ pub(super) struct Trace {
 /// Events that `mysql_common` does not name or that are only looked at raw.
 mod code {
     pub const QUERY: u8 = 2;
-    pub const ROTATE: u8 = 4;
     pub const XID: u8 = 16;
     pub const TABLE_MAP: u8 = 19;
     pub const ROWS: [u8; 6] = [23, 24, 25, 30, 31, 32];
     pub const ROWS_QUERY: u8 = 29;
-    pub use changes::code::{GTID, GTID_TAGGED};
+    pub use changes::code::{ANNOTATE_ROWS, GTID, GTID_TAGGED, QUERY_COMPRESSED};
     /// A transaction without a GTID.
     pub const ANONYMOUS: u8 = 34;
     pub const PARTIAL_UPDATE: u8 = 39;
     /// A whole transaction of MySQL, compressed (`binlog_transaction_compression`).
     pub const PAYLOAD: u8 = 40;
     pub const MARIADB_GTID: u8 = 162;
-    /// Compressed statements and rows of MariaDB.
-    pub const COMPRESSED: std::ops::RangeInclusive<u8> = 165..=171;
+    /// Compressed rows of MariaDB.
+    pub const COMPRESSED_ROWS: std::ops::RangeInclusive<u8> = 166..=171;
 }
 
 impl Trace {
@@ -84,8 +79,6 @@ impl Trace {
             engine,
             current: None,
             written: Vec::new(),
-            file: None,
-            start: None,
             tables: HashMap::new(),
             said: false,
         }
@@ -100,16 +93,7 @@ impl Trace {
         let kind = event.header().event_type_raw();
         let data = event.data();
         match kind {
-            code::ROTATE => {
-                let name = String::from_utf8_lossy(data.get(8..).unwrap_or_default());
-                if self.start.is_none() {
-                    self.file = Some(name.into_owned());
-                }
-            }
             code::MARIADB_GTID if self.engine == Engine::MariaDb => {
-                let end = event.header().log_pos();
-                let begin = end.saturating_sub(event.header().event_size());
-                self.start.get_or_insert(begin);
                 match mariadb_gtid(event.header().server_id(), data) {
                     Some(gtid) => self.begin(gtid),
                     None => self.unnamed(),
@@ -125,18 +109,25 @@ impl Trace {
                 self.said = true;
                 self.tag(data.get(1..).unwrap_or_default());
             }
+            code::ANNOTATE_ROWS if self.engine == Engine::MariaDb => {
+                self.said = true;
+                self.tag(data);
+            }
+            code::QUERY_COMPRESSED if self.engine == Engine::MariaDb => {
+                match query_inflated(data) {
+                    Some(whole) => self.query(&whole),
+                    None => self.unread(),
+                }
+            }
             code::TABLE_MAP => {}
             code::XID => self.end(),
-            code::PAYLOAD => {
-                self.mute();
-                self.uncounted();
-            }
+            code::PAYLOAD => self.unread(),
             code::PARTIAL_UPDATE => {
                 self.heard(data);
                 self.uncounted();
             }
-            kind if code::COMPRESSED.contains(&kind) => {
-                self.mute();
+            kind if code::COMPRESSED_ROWS.contains(&kind) => {
+                self.heard(data);
                 self.uncounted();
             }
             kind if code::ROWS.contains(&kind) => {
@@ -177,14 +168,19 @@ impl Trace {
         }
     }
 
+    /// What is in the event cannot be told.
+    fn unread(&mut self) {
+        self.mute();
+        self.uncounted();
+    }
+
     fn mute(&mut self) {
         if let Some(current) = &mut self.current {
             current.mute = true;
         }
     }
 
-    /// Rows came: was their statement told? MariaDB's stream does not have the texts; its listing
-    /// tells later.
+    /// Rows came: was their statement told?
     fn heard(&mut self, data: &[u8]) {
         /// Of a rows event: the table id, and the flags behind it.
         const FLAGS_AT: usize = 6;
@@ -208,8 +204,7 @@ impl Trace {
 
     fn query(&mut self, data: &[u8]) {
         let Some(text) = query_of(data) else {
-            self.mute();
-            return self.uncounted();
+            return self.unread();
         };
         match text {
             b"COMMIT" | b"ROLLBACK" => self.end(),

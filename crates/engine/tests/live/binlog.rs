@@ -80,7 +80,7 @@ async fn tells_what_was_written(release: Release) {
     let reached = heartbeat::reach(&mut link(&b).await, &position, MS, MS).await;
     assert!(reached.expect("an answer").covers(&position));
     for from in [Some(&from), None] {
-        let all = written(link(&b).await, from, MS).await.expect("a binlog");
+        let all = written(&login(&b), from, MS).await.expect("a binlog");
         let one = of_tag(&all, "m1");
         assert_eq!(one.len(), 2, "{all:?}");
         assert_eq!(rows(one[0]), [("t", 3, 0, 0)]);
@@ -111,6 +111,9 @@ async fn tells_what_was_written(release: Release) {
         let none = auto_column(&mut link(&b).await, "d", "plain", MS).await;
         assert_eq!(none, Ok(None));
     }
+    let listings = "SHOW GLOBAL STATUS LIKE 'Com_show_binlog_events'";
+    let listings = b.client().rows(listings);
+    assert_eq!(listings[0][1].as_deref(), Some("0"), "the log is read once");
 }
 
 /// Rows whose statements a server does not log, and the same server once it was told to.
@@ -129,7 +132,7 @@ async fn keeps_statements(release: Release) {
     let on = engine::keep_statements(&mut link(&server).await, MS).await;
     on.expect("it is told");
     server.client().run(insert);
-    let all = written(link(&server).await, None, MS).await;
+    let all = written(&login(&server), None, MS).await;
     let all = all.expect("a binlog");
     let changes: Vec<(bool, Option<&str>)> = all
         .iter()

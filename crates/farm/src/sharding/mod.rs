@@ -8,7 +8,7 @@ pub mod relations;
 pub mod shard;
 pub mod sizes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::sharding::shard::{ShardMap, ShardedTable};
@@ -170,6 +170,15 @@ impl TableSchema {
     }
 }
 
+/// These groups in their order, each where it comes first.
+fn each_once<'a>(groups: impl Iterator<Item = &'a Arc<str>>) -> Vec<Arc<str>> {
+    let mut known = HashSet::new();
+    groups
+        .filter(|group| known.insert(&***group))
+        .cloned()
+        .collect()
+}
+
 /// Servers compare names of columns without case.
 fn same_column(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
@@ -179,12 +188,8 @@ fn same_column(one: &str, other: &str) -> bool {
 impl Mapped {
     /// With its groups.
     pub fn new(map: ShardMap) -> Mapped {
-        let mut groups = vec![map.global_group.clone()];
-        for shard in &map.shards {
-            if !groups.contains(&shard.group) {
-                groups.push(shard.group.clone());
-            }
-        }
+        let global = std::iter::once(&map.global_group);
+        let groups = each_once(global.chain(map.shards.iter().map(|shard| &shard.group)));
         Mapped { map, groups }
     }
 }
@@ -387,15 +392,9 @@ impl Sharding {
 
     /// All groups that have a part: `home`, those of the maps and of the assigned databases; each once.
     pub fn groups(&self, home: &Arc<str>) -> Vec<Arc<str>> {
-        let mut all = vec![home.clone()];
         let maps = self.maps.iter().flat_map(|mapped| &mapped.groups);
         let databases = self.databases.values().filter_map(|of| of.group.as_ref());
-        for group in maps.chain(databases) {
-            if !all.contains(group) {
-                all.push(group.clone());
-            }
-        }
-        all
+        each_once(std::iter::once(home).chain(maps).chain(databases))
     }
 
     /// The groups on which the definitions of a database are: that of its undeclared tables, then those
@@ -404,19 +403,15 @@ impl Sharding {
         let Some(of) = self.databases.get(database) else {
             return vec![home.clone()];
         };
-        let mut all = vec![of.group.clone().unwrap_or_else(|| home.clone())];
-        for table in of.tables.values() {
-            let map = match &table.placement {
-                Some(Placement::Sharded(table)) => table.map,
-                Some(Placement::Global { map }) => *map,
-                None => continue,
-            };
-            for group in self.map(map).iter().flat_map(|mapped| &mapped.groups) {
-                if !all.contains(group) {
-                    all.push(group.clone());
-                }
-            }
-        }
+        // Many tables are of one map.
+        let placed = of
+            .tables
+            .values()
+            .filter_map(|table| table.placement.as_ref());
+        let maps: BTreeSet<u32> = placed.map(Placement::map).collect();
+        let maps = maps.into_iter().filter_map(|map| self.map(map));
+        let own = std::iter::once(of.group.as_ref().unwrap_or(home));
+        let mut all = each_once(own.chain(maps.flat_map(|mapped| &mapped.groups)));
         // In one order, whatever that of the tables is.
         all[1..].sort();
         all

@@ -14,10 +14,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 use crate::listening::listener::{Address, Listener};
 use crate::stream::Stream;
+
+/// A look at who is there, without a wait.
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// Pause when nobody can be taken until a client goes; without it the thread would spin.
 const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(10);
@@ -56,7 +62,7 @@ impl Acceptor {
         mut take: impl FnMut(Stream, Option<SocketAddr>) + Send + 'static,
     ) -> io::Result<Acceptor> {
         for listener in &listeners {
-            listener.set_nonblocking()?;
+            listener.prepare()?;
         }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let shared = Arc::new(Shared {
@@ -83,10 +89,7 @@ impl Acceptor {
     /// The bound TCP address: the port is the real one where 0 was asked for. `None` where clients come by
     /// Unix sockets only.
     pub fn tcp(&self) -> Option<SocketAddr> {
-        self.addresses().find_map(|address| match address {
-            Address::Tcp(address) => Some(*address),
-            Address::Socket(_) => None,
-        })
+        self.addresses().find_map(Address::tcp)
     }
 
     /// The sockets once more, to be given to another process.
@@ -145,38 +148,55 @@ impl Shared {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// The thread's life.
+    /// The thread's life: two calls for a client, one that waits for it and one that takes it.
     fn run(&self, take: &mut impl FnMut(Stream, Option<SocketAddr>)) {
-        while self.may_accept() {
+        let of_listeners = self.listeners.iter();
+        let of_listeners = of_listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
+        let wake = PollFd::new(&self.wake, PollFlags::IN);
+        let mut watched: Vec<PollFd<'_>> = of_listeners.chain([wake]).collect();
+        while let Some(phase) = self.phase() {
+            let ends = phase == Phase::Ends;
+            // An error says that a signal ended the wait.
+            if rustix::event::poll(&mut watched, ends.then_some(&NOW)).is_err() {
+                continue;
+            }
             let mut took = false;
-            for listener in &self.listeners {
-                match listener.accept() {
-                    Ok((stream, peer)) => {
-                        take(stream, peer);
-                        took = true;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) if out_of_descriptors(&error) => {
-                        std::thread::park_timeout(NO_DESCRIPTORS_PAUSE);
-                        took = true;
-                    }
-                    Err(_) => took = true,
+            for (listener, watched) in self.listeners.iter().zip(&watched) {
+                if !watched.revents().is_empty() {
+                    took = true;
+                    self.take_one(listener, take);
                 }
             }
-            if !took {
-                if *self.lock() == Phase::Ends {
-                    return;
-                }
-                self.wait_for_clients();
+            if ends && !took {
+                return;
+            }
+            if watched
+                .last()
+                .is_some_and(|wake| !wake.revents().is_empty())
+            {
+                // Without this the next wait would end at once.
+                let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
             }
         }
     }
 
-    /// Waits while the thread is to rest. False when it ends then.
-    fn may_accept(&self) -> bool {
+    /// Takes the next client of a listener, unless another process did or the client has gone.
+    fn take_one(&self, listener: &Listener, take: &mut impl FnMut(Stream, Option<SocketAddr>)) {
+        match listener.accept() {
+            Ok((stream, peer)) => take(stream, peer),
+            Err(error) if out_of_descriptors(&error) => {
+                std::thread::park_timeout(NO_DESCRIPTORS_PAUSE);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// What the thread is to do, once it need not rest: to accept, or to end with those who have connected. `None`
+    /// when it ends at once.
+    fn phase(&self) -> Option<Phase> {
         let mut phase = self.lock();
         if !matches!(*phase, Phase::Stops | Phase::Rests) {
-            return true;
+            return Some(*phase);
         }
         *phase = Phase::Rests;
         self.changed.notify_all();
@@ -184,21 +204,11 @@ impl Shared {
             let waited = self.changed.wait(phase);
             phase = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        *phase == Phase::Accepts
-    }
-
-    fn wait_for_clients(&self) {
-        let wake = PollFd::new(&self.wake, PollFlags::IN);
-        let of_listeners = self.listeners.iter();
-        let of_listeners = of_listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
-        let mut watched: Vec<PollFd<'_>> = of_listeners.chain([wake]).collect();
-        // An interrupted wait is as good as one that ended.
-        let _ = rustix::event::poll(&mut watched, None);
-        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+        (*phase == Phase::Accepts).then_some(Phase::Accepts)
     }
 }
 
-fn out_of_descriptors(error: &io::Error) -> bool {
+pub(super) fn out_of_descriptors(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)

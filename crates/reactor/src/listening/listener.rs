@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::stream::Stream;
+use crate::stream::{Stream, prepare};
 
 /// Connections that the kernel keeps for us while the acceptor is busy.
 const BACKLOG: i32 = 4096;
@@ -31,6 +31,15 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket.
     Socket(PathBuf),
+}
+
+impl Address {
+    pub(super) fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Address::Tcp(address) => Some(*address),
+            Address::Socket(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Address {
@@ -114,15 +123,18 @@ impl Listener {
         }
     }
 
-    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
-        self.open().set_nonblocking(true)
+    /// Makes it fit for [`Listener::accept`]: it does not block, and what it accepts has the options of a client's
+    /// socket from here on.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        self.open().set_nonblocking(true)?;
+        prepare(self.open(), matches!(self.address, Address::Socket(_)))
     }
 
     /// The next client and its address; one that comes by a Unix socket has none.
     pub(crate) fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         let (socket, peer) = self.open().accept()?;
         let is_local = matches!(self.address, Address::Socket(_));
-        Ok((Stream::new(socket, is_local), peer.as_socket()))
+        Ok((Stream::accepted(socket, is_local), peer.as_socket()))
     }
 
     fn open(&self) -> &Socket {

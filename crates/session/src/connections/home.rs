@@ -11,6 +11,6 @@ pub(crate) const HOME: u32 = 0;
 pub(crate) fn group_of(snapshot: &Snapshot, seat: u32) -> Option<&Arc<Group>> {
     match seat {
         HOME => snapshot.home(),
-        number => snapshot.groups.iter().find(|group| group.number == number),
+        number => snapshot.numbered(number),
     }
 }

@@ -1,13 +1,13 @@
 //! All sessions of the router by their ids, which are unique over the farm, for KILL and for lists. Touched when a session begins
 //! and ends and by those two; never by a statement.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farm::Victim;
 use farm::account::host_matches;
+use rustc_hash::FxHashMap;
 
 /// What is known of a session from outside its core.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Registry {
     /// The router's slot, moved to where it stands in an id.
     prefix: AtomicU32,
     last_id: AtomicU32,
-    sessions: Mutex<HashMap<u32, Entry>>,
+    sessions: Mutex<FxHashMap<u32, Entry>>,
 }
 
 impl Registry {
@@ -121,7 +121,7 @@ impl Registry {
         self.len() == 0
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Entry>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<u32, Entry>> {
         // A panic while the map is locked cannot leave it half changed: every use is one call.
         self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

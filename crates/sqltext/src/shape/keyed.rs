@@ -5,7 +5,8 @@
 //!
 //! Source: Aumasson and Bernstein, «SipHash: a fast short-input PRF», and their reference code for 128 bits.
 
-use std::hash::{BuildHasher, RandomState};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
 /// A hash under way.
@@ -49,10 +50,17 @@ impl Keyed {
     /// Mixes in bytes of any length; no other bytes give the same words.
     pub fn mix_bytes(&mut self, bytes: &[u8]) {
         self.mix(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.mix(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            // No copy of a length that is not known: that would be a call.
+            let last = rest
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.mix(last);
         }
     }
 
@@ -80,6 +88,13 @@ impl Keyed {
         let low = self.end();
         self.state[1] ^= 0xDD;
         u128::from(self.end()) << 64 | u128::from(low)
+    }
+
+    /// The first half of [`Keyed::finish`].
+    fn finish_short(mut self) -> u64 {
+        self.mix(self.words << 59);
+        self.state[2] ^= 0xEE;
+        self.end()
     }
 
     fn end(&mut self) -> u64 {
@@ -110,6 +125,68 @@ impl Keyed {
 impl Default for Keyed {
     fn default() -> Keyed {
         Keyed::new()
+    }
+}
+
+/// A map whose keys clients may choose: they cannot make them meet.
+pub type KeyedMap<K, V> = HashMap<K, V, KeyedState>;
+
+/// A set of values that clients may choose.
+pub type KeyedSet<V> = HashSet<V, KeyedState>;
+
+/// Makes the standard library's kind of hashers from [`Keyed`]. All have the key of this process, so two tables have
+/// one order. As safe as the standard library's own, and quicker for names of several short parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyedState;
+
+/// A hasher of [`KeyedState`].
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedHasher(Keyed);
+
+impl BuildHasher for KeyedState {
+    type Hasher = KeyedHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> KeyedHasher {
+        KeyedHasher(Keyed::new())
+    }
+}
+
+impl Hasher for KeyedHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.mix_bytes(bytes);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.0.mix(u64::from(number));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.0.mix(u64::from(number));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0.mix(number);
+    }
+
+    #[inline]
+    fn write_u128(&mut self, number: u128) {
+        self.0.mix(number as u64);
+        self.0.mix((number >> 64) as u64);
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.0.mix(number as u64);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0.finish_short()
     }
 }
 
@@ -154,5 +231,29 @@ mod tests {
         };
         assert_ne!(of(&[b"a\0"]), of(&[b"a"]));
         assert_ne!(of(&[b"ab", b"c"]), of(&[b"a", b"bc"]));
+    }
+
+    #[test]
+    fn tables_tell_keys_apart_that_differ_in_parts_and_lengths() {
+        let of = |key: (&[u8], &str)| KeyedState.hash_one(key);
+        let keys: [(&[u8], &str); 7] = [
+            (b"", ""),
+            (b"a", ""),
+            (b"", "a"),
+            (b"a\0", ""),
+            (b"12345678", ""),
+            (b"12345678\0", ""),
+            (b"1234567", "8"),
+        ];
+        let hashes: KeyedSet<u64> = keys.into_iter().map(of).collect();
+        assert_eq!(hashes.len(), keys.len());
+        assert_eq!(of((b"12345678", "x")), of((b"12345678", "x")));
+        let mut map: KeyedMap<Box<[u8]>, u32> = KeyedMap::default();
+        map.insert(Box::from(&b"key"[..]), 1);
+        assert_eq!(
+            map.get(&b"key"[..]),
+            Some(&1),
+            "borrowed keys find owned ones"
+        );
     }
 }

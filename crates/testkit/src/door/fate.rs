@@ -14,7 +14,7 @@ use crate::door::admin::{link as link_to, with_link};
 /// When the server does not answer.
 pub fn fate_on(server: SocketAddr, lost: &LostWrite) -> Fate {
     with_link(server, async |link| {
-        let all = written(link, None, 20_000).await.expect("a log");
+        let all = written(link.login(), None, 20_000).await.expect("a log");
         let own = |tag: &Option<String>| tag.as_deref() == Some(&lost.tag);
         let found = all
             .into_iter()

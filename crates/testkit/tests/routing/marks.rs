@@ -8,7 +8,7 @@ use testkit::{Release, Server, Stage};
 /// All transactions of the primary's present binlog files.
 fn log(server: &Server) -> Vec<Written> {
     with_link(server.address(), async |link| {
-        written(link, None, 20_000).await.expect("a log")
+        written(link.login(), None, 20_000).await.expect("a log")
     })
 }
 

@@ -1,0 +1,100 @@
+//! A core's wait at a listening socket for which others wait, too: the kernel wakes one of them for each client.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::epoll::{Direction, SourceId};
+use crate::listening::listener::Listener;
+use crate::ring::OpId;
+use crate::runtime::{self, Driver, Runtime};
+use crate::tasks::Waiter;
+
+/// The wait of one core at one listener. Dropped, it is over for the kernel, too.
+pub(crate) struct Watch {
+    listener: Arc<Listener>,
+    runtime: Rc<Runtime>,
+    /// The registration with epoll; `None` on io_uring.
+    source: Option<SourceId>,
+    /// The wait under way on io_uring.
+    op: Option<OpId>,
+}
+
+impl Watch {
+    /// Of this core.
+    pub(crate) fn new(listener: Arc<Listener>) -> io::Result<Watch> {
+        let runtime = runtime::current().ok_or_else(|| io::Error::other("not on a core"))?;
+        let source = match &runtime.driver {
+            Driver::Ring(_) => None,
+            Driver::Epoll(epoll) => Some(epoll.borrow_mut().watch(listener.as_fd())?),
+        };
+        Ok(Watch {
+            listener,
+            runtime,
+            source,
+            op: None,
+        })
+    }
+
+    pub(crate) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Waits until there may be a client. Dropped before, it goes on when it is called again.
+    pub(crate) async fn ready(&mut self) {
+        poll_fn(|context| {
+            let waiter = Waiter::of(context);
+            let before = match (&self.runtime.driver, self.source) {
+                (Driver::Epoll(epoll), Some(source)) => {
+                    let mut epoll = epoll.borrow_mut();
+                    if epoll.is_ready(source, Direction::Receive) {
+                        return self.runtime.poll_call(context);
+                    }
+                    epoll.wait(source, Direction::Receive, waiter)
+                }
+                (Driver::Ring(ring), _) => {
+                    let mut ring = ring.borrow_mut();
+                    let op = *self
+                        .op
+                        .get_or_insert_with(|| ring.client(self.listener.as_fd().as_raw_fd()));
+                    if ring.take(&op).is_some() {
+                        self.op = None;
+                        return Poll::Ready(());
+                    }
+                    ring.wait(&op, waiter)
+                }
+                (Driver::Epoll(_), None) => unreachable!("it was registered when it was made"),
+            };
+            drop(before);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// The kernel has said that there is nobody.
+    pub(crate) fn is_empty(&mut self) {
+        if let (Driver::Epoll(epoll), Some(source)) = (&self.runtime.driver, self.source) {
+            epoll.borrow_mut().must_wait(source, Direction::Receive);
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        match (&self.runtime.driver, self.source, self.op.take()) {
+            (Driver::Epoll(epoll), Some(source), _) => {
+                let waiters = epoll.borrow_mut().unwatch(self.listener.as_fd(), source);
+                drop(waiters);
+            }
+            (Driver::Ring(ring), _, Some(op)) => {
+                let left = ring.borrow_mut().abandon(op);
+                drop(left);
+                ring.borrow_mut().flush();
+            }
+            _ => {}
+        }
+    }
+}
