@@ -44,7 +44,8 @@ const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
 /// A core answers between two events.
 const CORES_ANSWER: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// The SQL door's options, but for what the settings do not say. There is no scratch server and no slow log yet.
+/// The SQL door's options, but for what the settings do not say. There is no scratch server, no slow log and nobody who
+/// exports traces yet.
 pub fn options(
     settings: &Settings,
     listeners: Vec<reactor::Listener>,
@@ -73,6 +74,7 @@ pub fn options(
         scratch: Arc::default(),
         backend_credentials: credentials(settings),
         slow_log: None,
+        traces: None,
     }
 }
 
@@ -288,12 +290,14 @@ struct Open {
     names: Vec<(&'static str, Kind)>,
 }
 
-/// What the HTTP door shows of it: what is counted, and rows of containers.
-pub fn shown(of: &Arc<DataPlane>) -> (Vec<Arc<dyn Metrics>>, Arc<dyn Rows>) {
-    (
-        vec![Arc::clone(of) as Arc<dyn Metrics>],
-        Arc::clone(of) as _,
-    )
+/// What the HTTP door shows of it, and of what goes out of it: what is counted, and rows of containers.
+pub fn shown(
+    of: &Arc<DataPlane>,
+    more: Option<Arc<dyn Metrics>>,
+) -> (Vec<Arc<dyn Metrics>>, Arc<dyn Rows>) {
+    let own = Arc::clone(of) as Arc<dyn Metrics>;
+    let metrics = [own].into_iter().chain(more).collect();
+    (metrics, Arc::clone(of) as _)
 }
 
 impl DataPlane {

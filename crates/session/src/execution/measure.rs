@@ -3,6 +3,8 @@
 //! Nothing is measured while an operator has switched digests off. What a statement of Heddle's own does for a
 //! client's statement counts as the client's.
 
+mod traced;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,9 +25,6 @@ use crate::variables::user_variables;
 /// Of a longer text nobody looks whether it may be shown.
 const EXAMPLE_OF_MAX: usize = 64 << 10;
 
-/// On several groups.
-const SEVERAL: &str = "*";
-
 /// The command is a statement that is to be counted; to be told [`end`] when it is over.
 pub(crate) fn begin(session: &mut Session, shape: &Shape, job: Job) {
     let (core, client, variables) = (&session.core, &mut session.client, &session.variables);
@@ -35,8 +34,14 @@ pub(crate) fn begin(session: &mut Session, shape: &Shape, job: Job) {
     let mut asked = session.handle.asked.borrow_mut();
     asked.digest = digest;
     asked.origin.read(user_variables::text(&client.request, &session.prepared, job));
+    let trace = traced::begin(session, job, &mut asked.origin);
+    if trace.is_some() && session.run.profile.begun {
+        // It waits in a pipeline at the server of the one in front.
+        session.run.profile.trace();
+    }
     session.run.measured = Some(Measured {
         began: Instant::now(),
+        trace,
         job,
         kind: kind(shape.class),
         hash: shape.hash,
@@ -85,25 +90,20 @@ fn kind(class: Class) -> Kind {
 fn record(session: &mut Session, measured: &Measured, pending: u64) {
     let call = call(session, measured, pending);
     recorded::finished(session.handle.id, call.error, call.rows_sent);
-    let core = &session.core;
     let door = match session.handle.internal_runs.get() {
         Some(_) => Door::Keys,
         None => Door::Sql,
     };
+    if measured.trace.is_some() {
+        traced::end(session, measured, &call, door);
+    }
+    let core = &session.core;
     let Some(digest) = measured.digest else {
         return core.digests.count(measured.kind, door, &call);
     };
     let snapshot = core.glance();
     let profile = &session.run.profile;
-    let of_plan = || {
-        let (plan, _) = profile.plan.filter(|_| profile.begun)?;
-        snapshot.server(plan.server)
-    };
-    let group = match (profile.begun, profile.shards()) {
-        (true, 2..) => SEVERAL,
-        (true, _) if !profile.is_whole() => &profile.parts[0].group,
-        _ => of_plan().map_or("", |server| &*server.group),
-    };
+    let group = profile.group(&snapshot);
     {
         let asked = session.handle.asked.borrow();
         let name = Name {
@@ -117,7 +117,8 @@ fn record(session: &mut Session, measured: &Measured, pending: u64) {
         core.digests.note(&name, measured.hash, (measured.kind, door), &call, example);
     }
     if core.digests.is_slow(call.total_us()) {
-        let server = of_plan().filter(|_| profile.is_whole()).map(|server| server.id);
+        let server = profile.planned(&snapshot).filter(|_| profile.is_whole());
+        let server = server.map(|server| server.id);
         tell_slow(session, (measured, digest), (call, door), group, server);
     }
 }

@@ -12,3 +12,4 @@ mod reshard_kinds;
 mod scratch;
 mod shards;
 mod snapshot;
+mod traces;
