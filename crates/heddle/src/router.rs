@@ -335,7 +335,13 @@ impl Router {
     pub async fn drain_at_once(&self, doors: Doors) -> Result<(), Failure> {
         self.sql_serves.store(false, Ordering::Release);
         let deadline = Duration::from_secs(self.settings.drain_s);
-        blocking(move || doors.drain(deadline)).await
+        let data_plane = Arc::clone(&self.data_plane);
+        let drain = move || {
+            // The cores end with their sessions, and with them what they have counted.
+            data_plane.keep_minute();
+            doors.drain(deadline)
+        };
+        blocking(drain).await
     }
 
     /// Whether the farm's state is in a file, which one process has at a time.

@@ -4,6 +4,7 @@
 mod digests;
 mod in_force;
 mod metrics;
+mod minutes;
 pub mod slow_log;
 pub mod spare_memory;
 
@@ -30,7 +31,6 @@ use session::{
     Live, Message, Operator, OwnEnded, OwnFound, Peers, Reply, Sealed, SessionView, Settled,
     Shared, TakenIds, Transport,
 };
-use statistics::History;
 
 pub use self::in_force::{count, in_force};
 use crate::doors::Doors;
@@ -274,7 +274,7 @@ pub struct DataPlane {
     /// The router's, as it was told last.
     slot: AtomicU8,
     /// What was counted by digest in each minute of the last day.
-    history: Mutex<History>,
+    history: Mutex<digests::Kept>,
     /// Empty where nothing is recorded.
     flight: OnceLock<Arc<FlightRecorder>>,
 }
@@ -301,8 +301,10 @@ pub fn shown(
 }
 
 impl DataPlane {
-    /// Begins to record what the control plane does, on whose thread this is, and later the cores.
+    /// Begins to record what the control plane does, on whose thread this is, and later the cores. What is counted by
+    /// digest outlives the process in the same directory.
     pub fn record(&self, settings: &Settings, state: &Path) {
+        digests::locked(&self.history).outlive(state);
         if let Some(flight) = flight::start(settings, state) {
             let _ = self.flight.set(flight);
         }
