@@ -63,7 +63,7 @@ function tables(groups, shards, hurt) {
   const session = (n) => ({ id: 1000 + n, user: 'web', client: `10.0.9.${n % 250}:5${n}`, door: 'sql', database: 'shop', command: n % 4 ? 'Sleep' : 'Query', time_ms: Math.round(4000 * next()), state: n % 4 ? '' : 'waits for the server', server: n % 4 ? '' : '10.0.1.2:3306', pins: n % 9 ? '' : 'temporary_table', pinned_ms: 0, digest: n % 4 ? '' : 'aa11bb22', tag: '', trace: '', router: 'r1' });
   return {
     'digest/list': Array.from({ length: 400 }, (_, n) => digest(n)),
-    'digest/show': [{ ...digest(0), example: ATTACK, errors_by_number: '1062:3' }],
+    'digest/show': [{ ...digest(0), example: ATTACK, errors_by_number: '1062:3', plan: 'id=1, table=orders, type=ref, key=customer' }],
     'session/list': Array.from({ length: 800 }, (_, n) => session(n)),
     'sharding/list_definitions': [{ mapping_id: 1, type_name: 'SLOTS', global_group_id: 'g1', name: 'orders' }],
     'sharding/list_tables': [{ mapping_id: 1, table_name: 'shop.orders', column_name: 'customer' }, { mapping_id: 1, table_name: 'shop.countries', column_name: null }],

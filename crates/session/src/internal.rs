@@ -4,6 +4,7 @@
 //!
 //! An internal session that has told of a loss is done: drop it and open another.
 
+mod explain;
 pub(crate) mod own;
 
 use std::rc::Rc;

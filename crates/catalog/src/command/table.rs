@@ -419,7 +419,9 @@ commands! {
          ROUTER, LOCAL]
         "Shows what was counted of statements: a row for each digest, source tag, database, account and group; texts are for admins.";
     "digest" "show" DigestShow Every Admin false
-        [required("digest", "from `digest list`; its first digits are enough"), ROUTER, LOCAL]
+        [required("digest", "from `digest list`; its first digits are enough"),
+         switch("plan", "true: also what the servers would do for the example (EXPLAIN, which runs nothing); needs digest_examples"),
+         ROUTER, LOCAL]
         "Shows everything that is known of a digest: text, example, errors by number, times.";
     "digest" "reset" DigestReset Every Admin true
         [ROUTER, LOCAL]

@@ -5,6 +5,7 @@ mod digests;
 mod in_force;
 mod metrics;
 mod minutes;
+mod plan;
 pub mod slow_log;
 pub mod spare_memory;
 
@@ -286,6 +287,7 @@ struct Open {
     kv: Option<door_kv::Counter>,
     rows: RowsOnCores,
     dealer: Dealer<Message>,
+    own: session::Own,
     /// Metric names, made once: a door opens once in a process.
     names: Vec<(&'static str, Kind)>,
 }
@@ -357,8 +359,9 @@ impl DataPlane {
             rules: Arc::clone(rules),
             killer: door.killer(),
             kv,
-            rows: RowsOnCores::new(door.dealer(), own),
+            rows: RowsOnCores::new(door.dealer(), own.clone()),
             dealer: door.dealer(),
+            own,
             names,
         });
         // Told before the door opened, or while it did.
@@ -431,6 +434,13 @@ impl Sessions for DataPlane {
                 self.keep_minute();
                 digests::since(&self.history, from_ms)
             }
+        }
+    }
+
+    fn plan(&self, row: &statistics::Row) -> Result<Vec<String>, String> {
+        match self.open.get() {
+            Some(open) => plan::of(&open.dealer, &open.own, row),
+            None => Err("the router begins".to_owned()),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::execution::profile::Step;
 use crate::execution::statement_run::Measured;
 use crate::introspection::recorded;
 use crate::per_core::Core;
+use crate::prepared::bound;
 use crate::session::Session;
 use crate::variables::user_variables;
 
@@ -177,6 +178,12 @@ fn example(session: &Session, job: Job) -> Option<String> {
     if text.len() > EXAMPLE_OF_MAX || may_hold_secret(text) {
         return None;
     }
+    // Of an execution with the values that it came with.
+    let bound = match job {
+        Job::Execute(_) => bound::text_of(&session.context(), job),
+        _ => None,
+    };
+    let text = bound.as_deref().unwrap_or(text);
     let beginning = &text[..text.len().min(TEXT_BYTES_MAX)];
     Some(String::from_utf8_lossy(beginning).into_owned())
 }

@@ -6,6 +6,7 @@ mod dist_txn;
 mod explain;
 mod filling;
 mod load;
+mod plans;
 mod profile;
 mod reshard;
 mod reshard_kinds;
