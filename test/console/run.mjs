@@ -279,6 +279,8 @@ async function large(browser) {
   await check('a hundred shards', async () => {
     await view(page, 'shards');
     await until(page, () => document.querySelectorAll('.shard').length === 100);
+    await until(page, () => [...document.querySelectorAll('.shard .size')].some((size) => /^\d.* rows, .*B/.test(size.textContent)));
+    assert.match(await page.$eval('.shard .size', (size) => size.title), /^g\d+'s primary said so 4 s ago$/);
     await judged(page, 'a hundred shards');
   });
   assert.deepEqual(page.mistakes, []);

@@ -315,6 +315,9 @@ commands! {
     "sharding" "list_shards" OfMaps(ListShards) Asked Monitor false
         [optional("mapping_id", "only this map: its number or name")]
         "Lists the shards, the disabled ones too.";
+    "sharding" "list_sizes" OfMaps(ListSizes) Asked Monitor false
+        [optional("mapping_id", "only this map: its number or name")]
+        "Shows some how many rows and bytes the shards have, as the groups' primaries think; shards of one map on one group have theirs together.";
     "sharding" "enable_shard" OfMaps(EnableShard) Leader Admin true
         [SHARD]
         "Lets statements use a shard.";
