@@ -63,10 +63,11 @@ function tables(groups, shards, hurt) {
   const session = (n) => ({ id: 1000 + n, user: 'web', client: `10.0.9.${n % 250}:5${n}`, door: 'sql', database: 'shop', command: n % 4 ? 'Sleep' : 'Query', time_ms: Math.round(4000 * next()), state: n % 4 ? '' : 'waits for the server', server: n % 4 ? '' : '10.0.1.2:3306', pins: n % 9 ? '' : 'temporary_table', pinned_ms: 0, digest: n % 4 ? '' : 'aa11bb22', tag: '', trace: '', router: 'r1' });
   return {
     'digest/list': Array.from({ length: 400 }, (_, n) => digest(n)),
-    'digest/show': [{ ...digest(0), example: ATTACK, errors_by_number: '1062:3' }],
+    'digest/show': [{ ...digest(0), example: ATTACK, errors_by_number: '1062:3', plan: 'id=1, table=orders, type=ref, key=customer' }],
     'session/list': Array.from({ length: 800 }, (_, n) => session(n)),
     'sharding/list_definitions': [{ mapping_id: 1, type_name: 'SLOTS', global_group_id: 'g1', name: 'orders' }],
     'sharding/list_tables': [{ mapping_id: 1, table_name: 'shop.orders', column_name: 'customer' }, { mapping_id: 1, table_name: 'shop.countries', column_name: null }],
+    'sharding/list_sizes': Array.from({ length: shards }, (_, n) => ({ shard_id: n + 1, mapping_id: 1, group_id: `g${(n % groups) + 1}`, shards_there: n % 3 ? 1 : 2, tables: 4, rows: n === 7 ? null : 1200 * n, bytes: n === 7 ? null : 300_000 * n, age_s: n === 7 ? null : 4 })),
     'sharding/list_shards': Array.from({ length: shards }, (_, n) => ({ shard_id: n + 1, mapping_id: 1, group_id: `g${(n % groups) + 1}`, state: n === 4 ? 'DISABLED' : 'ENABLED', lower_bound: `slots ${n * 100}` })),
     'job/list': [
       { uuid: 'c0ffee00-1', kind: 'split_shard', group_id: 'g3', address: 'shard 2', source: 'g2', state: 'running', step: 'copy shop.orders', tables_done: 1, tables: 3, rows: 120000, bytes: 9e7, started: at, ended: null, method: null, bytes_total: null, bytes_per_s: null },

@@ -99,6 +99,17 @@ async function onRealServers(browser, farm) {
     await until(page, (text) => [...document.querySelectorAll('td.long')].some((td) => td.textContent.includes(text)), '<script>window.attacked');
     assert.equal(await page.evaluate(() => window.attacked), undefined);
     await picture(page, 'digests');
+    await page.$$eval('tbody button', (all) => all[0].click());
+    await until(page, () => document.querySelector('dialog dl'));
+    await press(page, 'Plan of the example', 'dialog');
+    await until(page, () => /digest_examples/.test(document.querySelector('dialog pre.plan').textContent));
+    await press(page, 'Close', 'dialog');
+  });
+
+  await check('the charts have the minutes from before somebody looked', async () => {
+    const minutes = await page.evaluate(() => fetch('/v1/live').then((answer) => answer.json()));
+    const times = Object.keys(minutes.picture?.traffic ?? {});
+    assert.ok(times.length > 1, `${times}`);
   });
 
   await check('a session is killed behind a question that shows the command', async () => {
@@ -279,6 +290,8 @@ async function large(browser) {
   await check('a hundred shards', async () => {
     await view(page, 'shards');
     await until(page, () => document.querySelectorAll('.shard').length === 100);
+    await until(page, () => [...document.querySelectorAll('.shard .size')].some((size) => /^\d.* rows, .*B/.test(size.textContent)));
+    assert.match(await page.$eval('.shard .size', (size) => size.title), /^g\d+'s primary said so 4 s ago$/);
     await judged(page, 'a hundred shards');
   });
   assert.deepEqual(page.mistakes, []);

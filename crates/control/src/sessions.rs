@@ -41,7 +41,7 @@ impl SessionInfo {
 }
 
 /// The data plane, as far as the control plane may look into it. Implementations must answer without
-/// waiting for any session's client or server. `list`, `digests`, `reset_digests`, `dump_trace` and `units_of_work_before` wait for the cores and are called
+/// waiting for any session's client or server, but `plan`. `list`, `digests`, `plan`, `reset_digests`, `dump_trace` and `units_of_work_before` wait for the cores and are called
 /// on threads beside the control thread; the others are called on it.
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
@@ -62,6 +62,13 @@ pub trait Sessions: Send + Sync {
     /// this time, in milliseconds since 1970, or later.
     fn digests(&self, _since_ms: Option<u64>) -> Vec<statistics::Row> {
         Vec::new()
+    }
+    /// What the farm would do for the example of this row, which is not run; a line for each step. Waits for a server.
+    ///
+    /// # Errors
+    /// There is no example, it does not surely read, or a server refused; for people.
+    fn plan(&self, _row: &statistics::Row) -> Result<Vec<String>, String> {
+        Err("this router serves no statements".to_owned())
     }
     /// Keeps the last steps of this router in a file: its path on the router's machine, and its bytes. Blocks.
     ///

@@ -66,12 +66,31 @@ export function confirm({ title, what, group, command, args = [], options = {}, 
   cancel.focus();
 }
 
-// Shows facts about one thing, as pairs of a name and a text.
-export function details(title, facts, line) {
+// A button whose answer, a text, takes its place.
+function asking({ text, ask }) {
+  const outcome = h('pre', { class: 'plan', role: 'status', hidden: true });
+  const button = h('button', { type: 'button', class: 'small', text });
+  button.addEventListener('click', async () => {
+    button.disabled = true;
+    outcome.hidden = false;
+    setText(outcome, 'A server is asked…');
+    try {
+      setText(outcome, await ask());
+      button.remove();
+    } catch (error) {
+      setText(outcome, told(error));
+      button.disabled = false;
+    }
+  });
+  return [h('p', {}, button), outcome];
+}
+
+// Shows facts about one thing, as pairs of a name and a text; more: what else may be asked of it, {text, ask()}.
+export function details(title, facts, line, more) {
   const list = h('dl', { class: 'facts' });
   for (const [name, value] of facts) list.append(h('dt', { text: name }), h('dd', { class: 'mono', text: String(value ?? '') }));
   const close = h('button', { type: 'button', text: 'Close', on: { click: () => dialog.close() } });
-  const parts = [list];
+  const parts = more ? [list, ...asking(more)] : [list];
   if (line) parts.push(h('p', { class: 'note', text: 'The same in a terminal:' }), h('p', {}, commandBox(line).element));
   const dialog = open(title, [...parts, h('div', { class: 'row' }, close)]);
   close.focus();

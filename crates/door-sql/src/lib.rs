@@ -28,7 +28,7 @@ use session::{
     LoginWork, Message, Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared,
     Transport, Verifiers, Visit,
 };
-use statistics::{Measured, SlowQueue};
+use statistics::{Measured, SlowQueue, TraceQueue};
 
 /// For how long a list of sessions may be waited for.
 const LIST_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -61,6 +61,8 @@ pub struct Options {
     pub backend_credentials: Vec<BackendCredential>,
     /// Where slow statements go; `None` where nobody writes them down.
     pub slow_log: Option<SlowQueue>,
+    /// Where traced statements go; `None` where nobody exports them.
+    pub traces: Option<TraceQueue>,
 }
 
 /// The running door.
@@ -103,7 +105,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),
-        measured: Arc::new(Measured::new(threads, options.slow_log)),
+        measured: Arc::new(Measured::new(threads, options.slow_log).traced(options.traces)),
     });
     let for_cores = shared.clone();
     // The cores exist before anyone can deal to them; each learns of the others by this cell.

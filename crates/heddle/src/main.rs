@@ -26,6 +26,7 @@ mod serve;
 mod settings;
 mod store;
 mod top;
+mod traces;
 mod up;
 
 use std::process::ExitCode;

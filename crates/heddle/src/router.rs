@@ -38,6 +38,7 @@ use crate::host::signals::Signals;
 use crate::settings::Settings;
 use crate::store;
 use crate::store::state_dir;
+use crate::traces::Traces;
 use crate::up::Tokens;
 
 /// A start waits so long for a farm that does not answer.
@@ -80,6 +81,7 @@ pub struct Router {
     pub scratch: Arc<Scratch>,
     /// For `event_command`; taken by `run_with`.
     events: Mutex<Option<mpsc::Receiver<Event>>>,
+    traces: Traces,
 }
 
 impl Router {
@@ -106,10 +108,7 @@ impl Router {
         let rules = source.read().map_err(Failure::new)?;
         let configuration = Arc::new(Configuration::new(settings.clone(), rules));
         let files = Files::find(&settings, state)?;
-        let presented = files.as_ref().map(Files::load).transpose()?;
-        let servers = tls::terms(&settings)?;
-        let transport = Transport::new(settings.tls_clients.0, presented, servers);
-        let transport = Arc::new(transport.behind(settings.proxy_protocol_networks.0.clone()));
+        let transport = transport(&settings, files.as_ref())?;
         let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
@@ -134,7 +133,8 @@ impl Router {
         let fabric = fabric::door(&settings, &published, &control, &data_plane)?;
         http.guest = fabric::guest(&settings, fabric.as_ref(), listeners.fabric.take())?;
         let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
-        let (metrics, rows) = data_plane::shown(&data_plane);
+        let traces = Traces::of(&settings)?;
+        let (metrics, rows) = data_plane::shown(&data_plane, traces.metrics());
         let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
         introduce(&control, &http, &settings, state, &files, &configuration);
         data_plane.record(&settings, state);
@@ -156,6 +156,7 @@ impl Router {
             sql_serves,
             scratch,
             events: Mutex::new(Some(events)),
+            traces,
         })
     }
 
@@ -223,8 +224,9 @@ impl Router {
             }
         };
         let sinks = deliver(Arc::clone(self.control.sinks()), stopped.clone());
-        let (result, (), (), (), (), (), (), (), ()) = tokio::join!(
-            life, control, http, follow, reread, told, minutes, recorded, sinks
+        let traces = self.traces.export(until_stopped(stopped.clone()));
+        let (result, (), (), (), (), (), (), (), (), ()) = tokio::join!(
+            life, control, http, follow, reread, told, minutes, recorded, sinks, traces
         );
         self.data_plane.end_flight();
         result
@@ -260,6 +262,7 @@ impl Router {
         );
         options.scratch = Arc::clone(&self.scratch);
         options.slow_log = data_plane::slow_log::start(settings)?;
+        options.traces = self.traces.queue.clone();
         let door = door_sql::start(options).map_err(failed)?;
         door.shared().registry.begin_after(self.last_id);
         if let Some(flight) = self.data_plane.flight() {
@@ -332,7 +335,13 @@ impl Router {
     pub async fn drain_at_once(&self, doors: Doors) -> Result<(), Failure> {
         self.sql_serves.store(false, Ordering::Release);
         let deadline = Duration::from_secs(self.settings.drain_s);
-        blocking(move || doors.drain(deadline)).await
+        let data_plane = Arc::clone(&self.data_plane);
+        let drain = move || {
+            // The cores end with their sessions, and with them what they have counted.
+            data_plane.keep_minute();
+            doors.drain(deadline)
+        };
+        blocking(drain).await
     }
 
     /// Whether the farm's state is in a file, which one process has at a time.
@@ -446,6 +455,15 @@ fn introduce(
         },
         ..Roster::default()
     });
+}
+
+/// How clients come, and servers are reached.
+fn transport(settings: &Settings, files: Option<&Files>) -> Result<Arc<Transport>, Failure> {
+    let presented = files.map(Files::load).transpose()?;
+    let servers = tls::terms(settings)?;
+    let transport = Transport::new(settings.tls_clients.0, presented, servers);
+    let balancers = settings.proxy_protocol_networks.0.clone();
+    Ok(Arc::new(transport.behind(balancers)))
 }
 
 fn http_settings(

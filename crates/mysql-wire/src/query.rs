@@ -45,7 +45,36 @@ impl<'a> Query<'a> {
     }
 }
 
+/// The text of the attribute of this name, as [`Query::attributes`] has them; `None` where there is none.
+pub fn text_attribute<'a>(attributes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut reader = Reader::new(attributes);
+    let count = usize::try_from(reader.lenenc_int().ok()?).ok()?;
+    let _sets = reader.lenenc_int().ok()?;
+    let mut found = None;
+    walk_attributes(&mut reader, count, |attribute, value| {
+        if let Value::Bytes(text) = value
+            && attribute == name.as_bytes()
+        {
+            found = found.or(Some(text));
+        }
+    })
+    .ok()?;
+    found
+}
+
 fn skip_attributes(reader: &mut Reader<'_>, count: usize) -> Result<(), Malformed> {
+    walk_attributes(reader, count, |_, _| {})
+}
+
+/// Reads so many attributes, and tells the name and the value of each that is not NULL.
+fn walk_attributes<'a>(
+    reader: &mut Reader<'a>,
+    count: usize,
+    mut tell: impl FnMut(&'a [u8], Value<'a>),
+) -> Result<(), Malformed> {
+    if count == 0 {
+        return Ok(());
+    }
     let nulls = reader.bytes(null_bitmap_bytes(count, 0))?;
     if reader.u8()? != 1 {
         return Err(Malformed::new("query attributes without their types"));
@@ -54,12 +83,12 @@ fn skip_attributes(reader: &mut Reader<'_>, count: usize) -> Result<(), Malforme
     for _ in 0..count {
         let column = ColumnKind::try_from(reader.u8()?)?;
         let unsigned = reader.u8()? & UNSIGNED != 0;
-        reader.lenenc_bytes()?;
-        kinds.push(ValueKind { column, unsigned });
+        let name = reader.lenenc_bytes()?;
+        kinds.push((name, ValueKind { column, unsigned }));
     }
-    for (at, kind) in kinds.into_iter().enumerate() {
+    for (at, (name, kind)) in kinds.into_iter().enumerate() {
         if !is_null(nulls, at, 0) {
-            Value::read(reader, kind)?;
+            tell(name, Value::read(reader, kind)?);
         }
     }
     Ok(())
@@ -94,5 +123,10 @@ mod tests {
         for cut in 0..bytes.len() - b"SELECT 1".len() {
             assert!(Query::decode(&bytes[..cut]).is_err(), "{cut}");
         }
+        let text = |name: &str| text_attribute(query.attributes, name);
+        assert_eq!(text("s"), Some(&b"ab"[..]));
+        assert_eq!((text("n"), text("z"), text("x")), (None, None, None));
+        assert_eq!(text_attribute(&NO_ATTRIBUTES, "s"), None);
+        assert_eq!(text_attribute(b"", "s"), None);
     }
 }

@@ -54,6 +54,8 @@ counters! {
     hooks_asked "Decisions that were asked of rules' hooks.";
     hooks_failed "Decisions that a rule's hook did not make in time, or not in its form.";
     hooks_remembered "Decisions of rules' hooks that were still known.";
+    statements_traced "Statements whose spans were handed over to be exported.";
+    statements_traced_dropped "Statements whose spans were dropped because too many waited to be exported.";
     statements_held "Statements that waited for a primary.";
     statements_held_now "Statements and logins that wait for a primary now.";
     statements_held_us "Microseconds that statements have waited for a primary.";

@@ -4,6 +4,8 @@
 //!
 //! An internal session that has told of a loss is done: drop it and open another.
 
+mod explain;
+
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A connection to a server of HTTP/1.1 that is kept between requests.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{HOST, HeaderMap};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -94,6 +96,40 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+impl Answer {
+    /// The pause that the server asks for.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let value = self.headers.get("retry-after")?.to_str().ok()?;
+        value.trim().parse().ok().map(Duration::from_secs)
+    }
+}
+
+/// By what a server inside TLS is known: the certificates of this file, or those of the Web without one.
+///
+/// # Errors
+/// The file cannot be read, or something in it is no certificate.
+pub fn trust(ca: &str) -> Result<Arc<ClientConfig>, Undelivered> {
+    let mut roots = RootCertStore::empty();
+    if ca.is_empty() {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    } else {
+        let unread = |error: String| later(format!("{ca}: {error}"));
+        let found = CertificateDer::pem_file_iter(Path::new(ca));
+        for certificate in found.map_err(|error| unread(error.to_string()))? {
+            let certificate = certificate.map_err(|error| unread(error.to_string()))?;
+            let added = roots.add(certificate);
+            added.map_err(|error| unread(error.to_string()))?;
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| later(error.to_string()))?;
+    Ok(Arc::new(
+        config.with_root_certificates(roots).with_no_client_auth(),
+    ))
+}
+
 /// Posts to one place.
 pub struct Poster {
     url: Url,
@@ -117,12 +153,16 @@ impl Poster {
         }
     }
 
-    /// One request and its answer.
+    /// One request and its answer, within half a minute. A connection that was kept is made anew where it has been closed.
+    ///
+    /// # Errors
+    /// There was no answer, or none in time.
     pub async fn post(
         &mut self,
         headers: &[(&str, String)],
-        body: Bytes,
+        body: impl Into<Bytes>,
     ) -> Result<Answer, Undelivered> {
+        let body = body.into();
         let kept = self.kept.take();
         let exchange = self.exchange(kept, headers, body);
         let answered = tokio::time::timeout(PATIENCE, exchange).await;

@@ -1,7 +1,7 @@
 //! Targets outside the farm to which change streams are delivered: webhooks, files, message brokers.
 //!
 //! Job: make messages of a stream's lines, each with an id that is the same whenever the event is told again, and
-//! bring batches of them to a target.
+//! bring batches of them to a target. Its client of HTTP is everybody's ([`Poster`]).
 //!
 //! Invariants: what [`Target::deliver`] was `Ok` for is as durable as the target makes anything; a batch that failed
 //! may have been delivered whole, in part or not at all, and is delivered again with the same ids.
@@ -17,6 +17,7 @@ mod spec;
 mod target;
 mod webhook;
 
+pub use http::{Answer, Poster, Url, trust};
 pub use message::{Message, Read, read};
 pub use spec::{Account, Brokers, Compression, Place, Spec};
 pub use target::{Means, Target, Undelivered};

@@ -3,21 +3,15 @@
 //! `Heddle-Signature: t=SECONDS,v1=HEX` is the HMAC-SHA256 of `SECONDS.BODY` under the sink's secret. `Idempotency-Key`
 //! is the same when the same events are posted again as one batch.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
-use hyper::body::Bytes;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use sha2::{Digest, Sha256};
 
-use crate::http::{Answer, Poster, Url};
+use crate::http::{Answer, Poster, Url, trust};
 use crate::message::Message;
 use crate::spec::Spec;
-use crate::target::{Undelivered, later};
+use crate::target::Undelivered;
 
 /// Of an answer's body, for people.
 const SAID_MAX: usize = 200;
@@ -70,7 +64,7 @@ impl Webhook {
                 self.poster.insert(Poster::new(self.url.clone(), trust))
             }
         };
-        let answer = poster.post(&headers, Bytes::from(body)).await?;
+        let answer = poster.post(&headers, body).await?;
         judge(&answer).map(|()| bytes)
     }
 }
@@ -84,16 +78,11 @@ fn judge(answer: &Answer) -> Result<(), Undelivered> {
         200..=299 => Ok(()),
         // About the place, the sender or the moment, not about these events.
         401 | 403 | 404 | 407 | 408 | 410 | 421 | 425 | 426 | 429 => {
-            Err(Undelivered::Later(text, retry_after(answer)))
+            Err(Undelivered::Later(text, answer.retry_after()))
         }
         400..=499 => Err(Undelivered::Refused(text)),
-        _ => Err(Undelivered::Later(text, retry_after(answer))),
+        _ => Err(Undelivered::Later(text, answer.retry_after())),
     }
-}
-
-fn retry_after(answer: &Answer) -> Option<Duration> {
-    let value = answer.headers.get("retry-after")?.to_str().ok()?;
-    value.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// The events as lines.
@@ -128,31 +117,11 @@ pub fn signature(secret: &str, now_s: u64, body: &[u8]) -> String {
     hex::encode(mac.finalize().into_bytes())
 }
 
-/// By what a server inside TLS is known: the certificates of this file, or those of the Web without one.
-fn trust(ca: &str) -> Result<Arc<ClientConfig>, Undelivered> {
-    let mut roots = RootCertStore::empty();
-    if ca.is_empty() {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    } else {
-        let unread = |error: String| later(format!("{ca}: {error}"));
-        let found = CertificateDer::pem_file_iter(Path::new(ca));
-        for certificate in found.map_err(|error| unread(error.to_string()))? {
-            let certificate = certificate.map_err(|error| unread(error.to_string()))?;
-            let added = roots.add(certificate);
-            added.map_err(|error| unread(error.to_string()))?;
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| later(error.to_string()))?;
-    Ok(Arc::new(
-        config.with_root_certificates(roots).with_no_client_auth(),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use hyper::body::Bytes;
     use hyper::header::HeaderMap;
 
     use super::*;

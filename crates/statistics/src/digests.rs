@@ -15,6 +15,7 @@ use crate::measured::{Door, Kind, Measured};
 use crate::row::Row;
 use crate::settings::Settings;
 use crate::table::{Name, TEXT_BYTES_MAX, Table};
+use crate::trace::{Sampler, TraceContext};
 
 /// Beyond this many shapes they are learnt anew.
 const SHAPES_MAX: usize = 10_000;
@@ -50,6 +51,7 @@ pub struct Digests {
     /// A moment by both clocks, the latter in milliseconds since 1970.
     born: (Instant, u64),
     slow_seen: Cell<u64>,
+    sampler: Sampler,
 }
 
 impl Digests {
@@ -70,6 +72,7 @@ impl Digests {
             core,
             born,
             slow_seen: Cell::new(0),
+            sampler: Sampler::default(),
         };
         digests.obey(settings, cores);
         digests
@@ -172,6 +175,18 @@ impl Digests {
         let seen = self.slow_seen.get();
         self.slow_seen.set(seen.wrapping_add(1));
         seen.is_multiple_of(slow_one_in.max(1))
+    }
+
+    /// The span of a statement that begins; `None` where it is not traced. `parent`: the `traceparent` of its client,
+    /// or nothing.
+    #[inline]
+    pub fn trace(&self, parent: &str) -> Option<Box<TraceContext>> {
+        self.measured.traces.as_ref()?;
+        let one_in = self.settings.get().trace_one_in;
+        if one_in == 0 && parent.is_empty() {
+            return None;
+        }
+        self.sampler.begin(parent, one_in).map(Box::new)
     }
 
     /// What all cores share.

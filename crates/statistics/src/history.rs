@@ -21,14 +21,14 @@ const KEPT_MS: u64 = 24 * 3600 * 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Minute {
     pub calls: u32,
-    errors: u32,
-    rows_sent: u64,
-    rows_changed: u64,
-    bytes: u64,
-    total_us: u64,
-    waiting_us: u64,
-    most_us: u64,
-    times: [u16; DOUBLINGS],
+    pub(crate) errors: u32,
+    pub(crate) rows_sent: u64,
+    pub(crate) rows_changed: u64,
+    pub(crate) bytes: u64,
+    pub(crate) total_us: u64,
+    pub(crate) waiting_us: u64,
+    pub(crate) most_us: u64,
+    pub(crate) times: [u16; DOUBLINGS],
 }
 
 impl Minute {
@@ -85,7 +85,7 @@ impl Minute {
 }
 
 /// What a row is about, and what it has counted in one minute.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
     pub digest: Digest,
     pub user: Arc<[u8]>,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::counts::Call;
 use crate::histogram::{BUCKETS, bucket};
 use crate::slow::SlowQueue;
+use crate::trace::TraceQueue;
 
 /// Errors of so many numbers are told apart on a core.
 const NUMBERS_MAX: usize = 64;
@@ -169,6 +170,8 @@ pub struct Measured {
     cores: Vec<OfCore>,
     /// `None` where nobody writes them down.
     pub slow: Option<SlowQueue>,
+    /// Where traced statements go; `None` where nobody exports them.
+    pub traces: Option<TraceQueue>,
 }
 
 impl Measured {
@@ -177,7 +180,13 @@ impl Measured {
         Measured {
             cores: (0..cores).map(|_| OfCore::new()).collect(),
             slow,
+            traces: None,
         }
+    }
+
+    /// The same with somebody who exports traced statements.
+    pub fn traced(self, traces: Option<TraceQueue>) -> Measured {
+        Measured { traces, ..self }
     }
 
     /// The part of one core.

@@ -13,6 +13,8 @@ pub struct Settings {
     pub slow_us: u64,
     /// One of so many slow statements is written down; at least 1.
     pub slow_one_in: u64,
+    /// Of statements whose client says nothing of a trace, one of so many is traced; 0 for none.
+    pub trace_one_in: u64,
 }
 
 impl Default for Settings {
@@ -23,6 +25,7 @@ impl Default for Settings {
             examples: false,
             slow_us: 0,
             slow_one_in: 1,
+            trace_one_in: 0,
         }
     }
 }

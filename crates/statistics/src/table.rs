@@ -16,8 +16,11 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// What an entry costs in the map beside itself.
-const PLACE_BYTES: usize = 48;
+/// What an entry costs in the map and in the order of use beside itself.
+const PLACE_BYTES: usize = 48 + size_of::<Link>();
+
+/// Entries that are found without the map: what comes is mostly what came lately.
+const RECENT: usize = 256;
 
 /// What an entry is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +39,12 @@ struct Entry {
     /// Where the map has it.
     place: u64,
     bytes: usize,
-    /// Its neighbours in the order of use.
+}
+
+/// An entry's neighbours in the order of use. They stand beside the entries, which are large: to move one in the order
+/// looks at three others.
+#[derive(Clone, Copy)]
+struct Link {
     newer: u32,
     older: u32,
 }
@@ -54,8 +62,12 @@ impl Entry {
 /// One core's table.
 pub struct Table {
     places: FxHashMap<u64, u32>,
+    /// By a part of the digest, which nobody can choose: the entry that was found last.
+    recent: [u32; RECENT],
     /// Free ones are `None` and stand in `free`.
     entries: Vec<Option<Entry>>,
+    /// Of each entry.
+    links: Vec<Link>,
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
@@ -69,7 +81,9 @@ impl Table {
     pub fn new(bytes_max: usize) -> Table {
         Table {
             places: FxHashMap::default(),
+            recent: [NONE; RECENT],
             entries: Vec::new(),
+            links: Vec::new(),
             free: Vec::new(),
             newest: NONE,
             oldest: NONE,
@@ -87,7 +101,7 @@ impl Table {
         call: &Call,
         texts: impl FnOnce() -> (Arc<str>, Option<Arc<str>>),
     ) {
-        let at = match self.find(name) {
+        let at = match self.find_recent(name).map_or_else(|| self.find(name), Ok) {
             Ok(at) => {
                 self.touch(at);
                 match self.entry(at) {
@@ -98,10 +112,19 @@ impl Table {
             }
             Err(place) => self.insert(name, place, texts()),
         };
+        self.recent[slot(name.digest)] = at;
         if let Some(entry) = &mut self.entries[at as usize] {
             entry.row.counts.add(call);
             entry.minute.add(call);
         }
+    }
+
+    /// The entry, where it was the last of its slot.
+    #[inline]
+    fn find_recent(&self, name: &Name<'_>) -> Option<u32> {
+        let at = self.recent[slot(name.digest)];
+        let entry = self.entries.get(at as usize)?.as_ref()?;
+        entry.is(name).then_some(at)
     }
 
     /// Texts with literals are not to be shown any more.
@@ -163,8 +186,6 @@ impl Table {
             minute: Minute::default(),
             place,
             bytes,
-            newer: NONE,
-            older: NONE,
         };
         let at = match self.free.pop() {
             Some(at) => {
@@ -173,6 +194,10 @@ impl Table {
             }
             None => {
                 self.entries.push(Some(entry));
+                self.links.push(Link {
+                    newer: NONE,
+                    older: NONE,
+                });
                 u32::try_from(self.entries.len() - 1).unwrap_or(NONE)
             }
         };
@@ -201,26 +226,26 @@ impl Table {
     }
 
     fn unlink(&mut self, at: u32) {
-        let Some((newer, older)) = self.entry(at).map(|entry| (entry.newer, entry.older)) else {
+        let Some(&Link { newer, older }) = self.links.get(at as usize) else {
             return;
         };
-        match self.entry(newer) {
-            Some(entry) => entry.older = older,
+        match self.links.get_mut(newer as usize) {
+            Some(link) => link.older = older,
             None => self.newest = older,
         }
-        match self.entry(older) {
-            Some(entry) => entry.newer = newer,
+        match self.links.get_mut(older as usize) {
+            Some(link) => link.newer = newer,
             None => self.oldest = newer,
         }
     }
 
     fn put_in_front(&mut self, at: u32) {
         let before = self.newest;
-        if let Some(entry) = self.entry(at) {
-            (entry.newer, entry.older) = (NONE, before);
+        if let Some(link) = self.links.get_mut(at as usize) {
+            (link.newer, link.older) = (NONE, before);
         }
-        match self.entry(before) {
-            Some(entry) => entry.newer = at,
+        match self.links.get_mut(before as usize) {
+            Some(link) => link.newer = at,
             None => self.oldest = at,
         }
         self.newest = at;
@@ -280,6 +305,12 @@ impl Table {
         empty.evicted = self.evicted;
         std::mem::replace(self, empty)
     }
+}
+
+/// Where [`Table::recent`] has the entries of a digest.
+#[inline]
+fn slot(digest: Digest) -> usize {
+    digest.half() as usize % RECENT
 }
 
 #[cfg(test)]
@@ -345,6 +376,33 @@ mod tests {
         assert!(bytes <= 1 << 20 && table.entries.len() <= now + 2);
         assert_eq!(now as u64 + evicted, 100_000);
         assert_eq!(table.entries.len(), now + table.free.len());
+    }
+
+    #[test]
+    fn names_of_one_slot_are_told_apart() {
+        let mut table = Table::new(1 << 24);
+        for number in 0..3 * RECENT {
+            let text = format!("SELECT {number}");
+            let name = |user| Name {
+                digest: Digest::of_normal(&text),
+                user,
+                database: b"d",
+                group: "g1",
+                tag: "",
+            };
+            for user in [b"a", b"b", b"a"] {
+                table.note(&name(user), &Call::default(), || ((&*text).into(), None));
+            }
+        }
+        let (rows, _) = table.rows(0, usize::MAX);
+        assert_eq!(rows.len(), 6 * RECENT);
+        for row in rows {
+            let calls = if *row.user == *b"a" { 2 } else { 1 };
+            assert_eq!(
+                (row.counts.calls, row.digest),
+                (calls, Digest::of_normal(&row.text))
+            );
+        }
     }
 
     #[test]

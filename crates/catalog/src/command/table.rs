@@ -315,6 +315,9 @@ commands! {
     "sharding" "list_shards" OfMaps(ListShards) Asked Monitor false
         [optional("mapping_id", "only this map: its number or name")]
         "Lists the shards, the disabled ones too.";
+    "sharding" "list_sizes" OfMaps(ListSizes) Asked Monitor false
+        [optional("mapping_id", "only this map: its number or name")]
+        "Shows some how many rows and bytes the shards have, as the groups' primaries think; shards of one map on one group have theirs together.";
     "sharding" "enable_shard" OfMaps(EnableShard) Leader Admin true
         [SHARD]
         "Lets statements use a shard.";
@@ -419,7 +422,9 @@ commands! {
          ROUTER, LOCAL]
         "Shows what was counted of statements: a row for each digest, source tag, database, account and group; texts are for admins.";
     "digest" "show" DigestShow Every Admin false
-        [required("digest", "from `digest list`; its first digits are enough"), ROUTER, LOCAL]
+        [required("digest", "from `digest list`; its first digits are enough"),
+         switch("plan", "true: also what the servers would do for the example (EXPLAIN, which runs nothing); needs digest_examples"),
+         ROUTER, LOCAL]
         "Shows everything that is known of a digest: text, example, errors by number, times.";
     "digest" "reset" DigestReset Every Admin true
         [ROUTER, LOCAL]

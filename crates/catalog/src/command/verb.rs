@@ -98,6 +98,7 @@ pub enum MapVerb {
     ListTables,
     ListDefinitions,
     ListShards,
+    ListSizes,
     ShardServers,
     VerifyShards,
     RefreshTables,

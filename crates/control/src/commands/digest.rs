@@ -7,11 +7,15 @@ use serde_json::Value;
 use statistics::{Histogram, Row};
 
 use crate::background::Background;
+use crate::sessions::Sessions;
 use catalog::command::{Arguments, CommandError, Table};
 use catalog::event::{epoch_ms, when};
 
 /// Rows that are shown unless somebody wants another number.
 const LIMIT: usize = 50;
+
+/// Of so many rows the plan is shown at once: each may wait for a server.
+const PLANS_MAX: usize = 4;
 
 /// Minutes are kept for a day.
 const SINCE_MINUTES_MAX: u64 = 24 * 60;
@@ -135,29 +139,48 @@ pub(super) async fn show(background: &Background, args: &Arguments) -> Result<Ta
         let what = "hexadecimal digits from `digest list`";
         return Err(args.bad("digest", &wanted, what));
     }
-    background
-        .in_turn(move |sessions| {
-            let columns = ["example", "errors_by_number", "times", "waits", "served"];
-            let mut table = Table::new(&COLUMNS);
-            table.columns.extend(columns.map(Into::into));
-            for row in sessions.digests(None) {
-                if !row.digest.to_string().starts_with(&wanted) {
-                    continue;
-                }
-                let counts = &row.counts;
-                let mut shown = cells(&row, true);
-                shown.extend([
-                    row.example.as_deref().into(),
-                    by_number(&row).into(),
-                    spread(&counts.times).into(),
-                    spread(&counts.waits).into(),
-                    spread(&counts.served).into(),
-                ]);
-                table.rows.push(shown);
+    let with_plan = args.switch("plan")?;
+    let look = move |sessions: &dyn Sessions| {
+        let columns = ["example", "errors_by_number", "times", "waits", "served"];
+        let mut table = Table::new(&COLUMNS);
+        table.columns.extend(columns.map(Into::into));
+        table.columns.extend(with_plan.then(|| "plan".into()));
+        let mut left = PLANS_MAX;
+        for row in sessions.digests(None) {
+            if !row.digest.to_string().starts_with(&wanted) {
+                continue;
             }
-            table
-        })
-        .await
+            let counts = &row.counts;
+            let mut shown = cells(&row, true);
+            shown.extend([
+                row.example.as_deref().into(),
+                by_number(&row).into(),
+                spread(&counts.times).into(),
+                spread(&counts.waits).into(),
+                spread(&counts.served).into(),
+            ]);
+            shown.extend(with_plan.then(|| plan(sessions, &row, &mut left).into()));
+            table.rows.push(shown);
+        }
+        table
+    };
+    match with_plan {
+        // To wait for a server holds up nobody else's list.
+        true => background.aside(look).await,
+        false => background.in_turn(look).await,
+    }
+}
+
+/// The plan of a row's example, or why there is none.
+fn plan(sessions: &dyn Sessions, row: &Row, left: &mut usize) -> String {
+    if *left == 0 {
+        return format!("not asked for: so many as {PLANS_MAX} rows are explained at once");
+    }
+    *left -= 1;
+    match sessions.plan(row) {
+        Ok(lines) => lines.join("\n"),
+        Err(why) => format!("not known: {why}"),
+    }
 }
 
 /// `digest reset`.

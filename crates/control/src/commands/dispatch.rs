@@ -234,6 +234,7 @@ impl Commands {
             MapVerb::ListDefinitions => Ok(self.maps.list_definitions()),
             MapVerb::AddShard => self.maps.add_shard(&lead()?, args).await,
             MapVerb::ListShards => self.maps.list_shards(args),
+            MapVerb::ListSizes => self.maps.list_sizes(args).await,
             MapVerb::EnableShard => self.maps.set_shard(&lead()?, args, true).await,
             MapVerb::DisableShard => self.maps.set_shard(&lead()?, args, false).await,
             MapVerb::RemoveShard => self.maps.remove_shard(&lead()?, args).await,

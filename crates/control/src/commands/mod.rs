@@ -88,6 +88,7 @@ pub(crate) struct ShardingCommands {
     sharding: Arc<ShardedTables>,
     reshard: Arc<Resharding>,
     inspect: Arc<InspectCommands>,
+    sizes: sharding::ShardSizes,
 }
 
 impl ShardingCommands {
@@ -102,6 +103,7 @@ impl ShardingCommands {
             sharding: Arc::clone(sharding),
             reshard: Arc::clone(reshard),
             inspect: Arc::clone(inspect),
+            sizes: sharding::ShardSizes::default(),
         }
     }
 }

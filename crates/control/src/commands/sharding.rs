@@ -1,6 +1,9 @@
 //! Commands about shard maps and the tables on them.
 
 mod advise;
+mod sizes;
+
+pub(super) use sizes::ShardSizes;
 
 use super::ShardingCommands;
 

@@ -51,7 +51,7 @@ class Charts {
     ];
     this.element = h('div', {},
       h('div', { class: 'charts' }, this.charts.map((chart) => chart.element)),
-      h('p', { class: 'note', text: 'A router keeps these numbers while somebody looks, for ten minutes. Longer times are in Prometheus (/metrics).' }));
+      h('p', { class: 'note', text: 'A router keeps these numbers for ten minutes, each second while somebody looks, else every three. Longer times are in Prometheus (/metrics).' }));
   }
 
   show(picture) {

@@ -53,10 +53,15 @@ export const digestKey = (row) => [row.digest, row.tag, row.database, row.user, 
 // Everything of one digest, in a dialog.
 export async function showDigest(row) {
   const line = commandLine('digest', 'show', [row.digest]);
+  const show = async (options) => {
+    const rows = await read('digest', 'show', [row.digest], { router: row.router ?? '', ...options });
+    return rows.find((one) => digestKey(one) === digestKey(row)) ?? rows[0] ?? row;
+  };
   try {
-    const rows = await read('digest', 'show', [row.digest], { router: row.router ?? '' });
-    const found = rows.find((one) => digestKey(one) === digestKey(row)) ?? rows[0] ?? row;
-    details(`Digest ${row.digest.slice(0, 12)}`, Object.entries(found), line);
+    const found = await show({});
+    // EXPLAIN of the example: nothing of it runs.
+    const more = { text: 'Plan of the example', ask: async () => (await show({ plan: 'true' })).plan ?? '' };
+    details(`Digest ${row.digest.slice(0, 12)}`, Object.entries(found), line, more);
   } catch (error) {
     details(`Digest ${row.digest.slice(0, 12)}`, [...Object.entries(row), ['refused', error.message]], line);
   }

@@ -2,6 +2,7 @@
 
 import { confirm, commandBox } from '../action.js';
 import { h, keyed, setClass, setText } from '../dom.js';
+import { bytes, count } from '../format.js';
 import { Asked } from './asked.js';
 
 const HUES = 8;
@@ -19,11 +20,13 @@ class Shards {
     this.maps = [];
     this.tables = [];
     this.moves = [];
+    this.sizes = new Map();
     const part = (periodMs, question, rows) => new Asked(host, { periodMs, question, rows: (answer) => { rows(answer); this.draw(); } });
     this.asked = [
       part(3000, () => ['sharding', 'list_shards'], (rows) => { this.rows = rows; }),
       part(10_000, () => ['sharding', 'list_definitions'], (rows) => { this.maps = rows; }),
       part(10_000, () => ['sharding', 'list_tables'], (rows) => { this.tables = rows; }),
+      part(10_000, () => ['sharding', 'list_sizes'], (rows) => { this.sizes = new Map(rows.map((row) => [row.shard_id, row])); }),
       part(2000, () => ['job', 'list'], (rows) => { this.moves = rows.filter((row) => String(row.address ?? '').startsWith('shard ') && !row.ended); }),
     ];
     this.search = h('input', { type: 'search', placeholder: 'Filter', 'aria-label': 'Filter: shards', 'data-filter': true });
@@ -52,7 +55,7 @@ class Shards {
     const known = new Map(this.maps.map((map) => [map.mapping_id, map]));
     const byMap = new Map(this.maps.map((map) => [map.mapping_id, []]));
     for (const row of this.rows) {
-      const shown = { ...row, job: moving.get(String(row.shard_id)), hue: groups.indexOf(row.group_id) % HUES };
+      const shown = { ...row, job: moving.get(String(row.shard_id)), size: this.sizes.get(row.shard_id), hue: groups.indexOf(row.group_id) % HUES };
       const text = `${row.shard_id} ${row.group_id} ${row.state} ${row.lower_bound}`.toLowerCase();
       if (!byMap.has(row.mapping_id)) byMap.set(row.mapping_id, []);
       if (text.includes(wanted)) byMap.get(row.mapping_id).push(shown);
@@ -79,9 +82,9 @@ class Shards {
   }
 
   makeShard() {
-    const parts = { name: h('b'), group: h('span'), bound: h('span', { class: 'note mono' }), state: h('span', { class: 'state' }), job: h('span', { class: 'job' }) };
+    const parts = { name: h('b'), group: h('span'), bound: h('span', { class: 'note mono' }), size: h('span', { class: 'size' }), state: h('span', { class: 'state' }), job: h('span', { class: 'job' }) };
     const button = h('button', { type: 'button', class: 'small' });
-    const tile = h('li', {}, parts.name, parts.group, parts.bound, parts.state, parts.job, button);
+    const tile = h('li', {}, parts.name, parts.group, parts.bound, parts.size, parts.state, parts.job, button);
     tile.parts = { ...parts, button };
     button.addEventListener('click', () => this.toggle(tile.row));
     return tile;
@@ -96,6 +99,8 @@ class Shards {
     setText(parts.group, `on ${row.group_id}`);
     setText(parts.bound, row.lower_bound === undefined || row.lower_bound === null || row.lower_bound === '' ? '' : `from ${row.lower_bound}`);
     parts.bound.title = String(row.lower_bound ?? '');
+    setText(parts.size, sizeOf(row.size));
+    parts.size.title = row.size?.bytes === undefined || row.size.bytes === null ? '' : `${row.group_id}'s primary said so ${row.size.age_s} s ago`;
     setClass(parts.state, `state ${on ? 'well' : 'down'}`);
     setText(parts.state, on ? 'enabled' : 'disabled');
     setText(parts.job, row.job ? `${row.job.kind} to ${row.job.group_id}: ${row.job.state}, ${row.job.step}` : '');
@@ -115,6 +120,13 @@ class Shards {
   }
 }
 
-function number(count, what) {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
+// What the group has of the map, as its primary thinks; some of it may be other shards'.
+function sizeOf(size) {
+  if (size?.bytes === undefined || size.bytes === null) return '';
+  const told = `${number(size.rows, 'row')}, ${bytes(size.bytes)}`;
+  return size.shards_there > 1 ? `${told} with ${number(size.shards_there - 1, 'other')}` : told;
+}
+
+function number(amount, what) {
+  return `${count(amount)} ${what}${amount === 1 ? '' : 's'}`;
 }

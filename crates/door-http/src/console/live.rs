@@ -1,7 +1,7 @@
 //! `GET /v1/live`: the live picture of the farm, as server-sent events or once as JSON.
 //!
-//! Invariants: one picture is made a second, however many listen, and none while nobody does; a listener is never
-//! waited for: one who takes nothing while [`QUEUE`] events come is told so and left; there are [`LISTENERS_MAX`] at most.
+//! Invariants: one picture is made a second, however many listen, and none while nobody does: then only what the charts
+//! show is looked at every [`IDLE_PERIOD`], so that they begin with the last minutes; a listener is never waited for: one who takes nothing while [`QUEUE`] events come is told so and left; there are [`LISTENERS_MAX`] at most.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -39,6 +39,9 @@ const QUEUE: usize = 8;
 /// From one picture to the next.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// From one look at what is counted to the next, while nobody listens: the charts connect what is closer than 5 s.
+const IDLE_PERIOD: Duration = Duration::from_secs(3);
+
 /// Who asks for the picture once will soon ask again: so long it is made without a listener.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -50,6 +53,14 @@ pub(crate) struct Sources {
     pub(crate) control: Arc<Control>,
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
     pub(crate) sql_serves: Arc<AtomicBool>,
+}
+
+impl Sources {
+    /// What was counted until now.
+    fn sums(&self) -> Sums {
+        let families = self.metrics.iter().flat_map(|it| it.families());
+        Sums::of(&families.collect::<Vec<Family>>(), epoch_ms())
+    }
 }
 
 /// Those who listen.
@@ -113,8 +124,11 @@ impl Live {
         let showing = async {
             let mut show = Show::default();
             loop {
-                self.0.news.notified().await;
-                self.show(&sources, &mut show).await;
+                let came = tokio::time::timeout(IDLE_PERIOD, self.0.news.notified());
+                match came.await {
+                    Ok(()) => self.show(&sources, &mut show).await,
+                    Err(_) => show.traffic.add(sources.sums()),
+                }
             }
         };
         tokio::select! {
@@ -135,7 +149,7 @@ impl Live {
             if !show.listeners.is_empty() {
                 needed_until = Instant::now() + LINGER;
             } else if Instant::now() >= needed_until {
-                return show.traffic.pause();
+                return;
             }
             // A clock that stood still is not made up for.
             next = (next + PERIOD).max(Instant::now());
@@ -186,12 +200,7 @@ struct Show {
 impl Show {
     /// Makes the next picture and sends what differs. Gives how many were too slow for it.
     fn tell(&mut self, sources: &Sources) -> u64 {
-        let families: Vec<Family> = sources
-            .metrics
-            .iter()
-            .flat_map(|it| it.families())
-            .collect();
-        self.traffic.add(Sums::of(&families, epoch_ms()));
+        self.traffic.add(sources.sums());
         let mut picture = Seen::of(&sources.control, sources.sql_serves.load(Relaxed)).json();
         picture.insert("traffic".to_owned(), self.traffic.json().into());
         let before = std::mem::replace(&mut self.picture, Value::Object(picture));

@@ -113,6 +113,15 @@ pub async fn engine_without_transactions(
         .await
 }
 
+/// Has the server count tables' sizes anew for this link: MySQL remembers for a day what it counted last.
+pub async fn count_anew(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    if link.version().engine != Engine::MySql {
+        return Ok(());
+    }
+    let sql = "SET SESSION information_schema_stats_expiry=0";
+    link.run("have its tables counted", sql, timeout_ms).await
+}
+
 /// How many rows and bytes each table of a database has, as the server thinks: name, rows, bytes with indexes.
 pub async fn sizes(
     link: &mut Link,

@@ -230,6 +230,17 @@ tables! {
         "state" "state" Text "ENABLED or DISABLED";
         "lower_bound" "lower_bound" Long "the lowest key, the keys or the slots that it has";
     }
+    "shard_sizes" "Some how many rows and bytes a shard has."
+        ["sharding" "list_sizes"] None, None; {
+        "shard_id" "shard_id" Whole "its number";
+        "mapping_id" "mapping_id" Whole "its shard map";
+        "group_id" "group_id" Text "where its rows are";
+        "shards_there" "shards_there" Whole "shards of the map on this group, which have the rest together";
+        "table_count" "tables" Whole "sharded tables of the map";
+        "row_count" "rows" Whole "their rows, as the primary thinks";
+        "bytes" "bytes" Whole "their bytes with indexes";
+        "age_s" "age_s" Whole "seconds since the primary said so";
+    }
     "statistics" "A number that a router counts (STATISTICS.md)."
         ["statistics" "list"] None, None; {
         "name" "name" Text "what is counted";

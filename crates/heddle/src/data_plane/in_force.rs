@@ -68,6 +68,7 @@ pub fn in_force(settings: &Settings) -> InForce {
             examples: settings.digest_examples.0,
             slow_us: settings.slow_log_ms * 1000,
             slow_one_in: settings.slow_log_sample,
+            trace_one_in: settings.otlp_sample,
         },
         farm_tables: settings.farm_tables.0,
     }

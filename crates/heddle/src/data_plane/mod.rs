@@ -4,6 +4,8 @@
 mod digests;
 mod in_force;
 mod metrics;
+mod minutes;
+mod plan;
 pub mod slow_log;
 pub mod spare_memory;
 
@@ -30,7 +32,6 @@ use session::{
     Live, Message, Operator, OwnEnded, OwnFound, Peers, Reply, Sealed, SessionView, Settled,
     Shared, TakenIds, Transport,
 };
-use statistics::History;
 
 pub use self::in_force::{count, in_force};
 use crate::doors::Doors;
@@ -44,7 +45,8 @@ const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
 /// A core answers between two events.
 const CORES_ANSWER: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// The SQL door's options, but for what the settings do not say. There is no scratch server and no slow log yet.
+/// The SQL door's options, but for what the settings do not say. There is no scratch server, no slow log and nobody who
+/// exports traces yet.
 pub fn options(
     settings: &Settings,
     listeners: Vec<reactor::Listener>,
@@ -73,6 +75,7 @@ pub fn options(
         scratch: Arc::default(),
         backend_credentials: credentials(settings),
         slow_log: None,
+        traces: None,
     }
 }
 
@@ -272,7 +275,7 @@ pub struct DataPlane {
     /// The router's, as it was told last.
     slot: AtomicU8,
     /// What was counted by digest in each minute of the last day.
-    history: Mutex<History>,
+    history: Mutex<digests::Kept>,
     /// Empty where nothing is recorded.
     flight: OnceLock<Arc<FlightRecorder>>,
 }
@@ -284,21 +287,26 @@ struct Open {
     kv: Option<door_kv::Counter>,
     rows: RowsOnCores,
     dealer: Dealer<Message>,
+    own: session::Own,
     /// Metric names, made once: a door opens once in a process.
     names: Vec<(&'static str, Kind)>,
 }
 
-/// What the HTTP door shows of it: what is counted, and rows of containers.
-pub fn shown(of: &Arc<DataPlane>) -> (Vec<Arc<dyn Metrics>>, Arc<dyn Rows>) {
-    (
-        vec![Arc::clone(of) as Arc<dyn Metrics>],
-        Arc::clone(of) as _,
-    )
+/// What the HTTP door shows of it, and of what goes out of it: what is counted, and rows of containers.
+pub fn shown(
+    of: &Arc<DataPlane>,
+    more: Option<Arc<dyn Metrics>>,
+) -> (Vec<Arc<dyn Metrics>>, Arc<dyn Rows>) {
+    let own = Arc::clone(of) as Arc<dyn Metrics>;
+    let metrics = [own].into_iter().chain(more).collect();
+    (metrics, Arc::clone(of) as _)
 }
 
 impl DataPlane {
-    /// Begins to record what the control plane does, on whose thread this is, and later the cores.
+    /// Begins to record what the control plane does, on whose thread this is, and later the cores. What is counted by
+    /// digest outlives the process in the same directory.
     pub fn record(&self, settings: &Settings, state: &Path) {
+        digests::locked(&self.history).outlive(state);
         if let Some(flight) = flight::start(settings, state) {
             let _ = self.flight.set(flight);
         }
@@ -351,8 +359,9 @@ impl DataPlane {
             rules: Arc::clone(rules),
             killer: door.killer(),
             kv,
-            rows: RowsOnCores::new(door.dealer(), own),
+            rows: RowsOnCores::new(door.dealer(), own.clone()),
             dealer: door.dealer(),
+            own,
             names,
         });
         // Told before the door opened, or while it did.
@@ -425,6 +434,13 @@ impl Sessions for DataPlane {
                 self.keep_minute();
                 digests::since(&self.history, from_ms)
             }
+        }
+    }
+
+    fn plan(&self, row: &statistics::Row) -> Result<Vec<String>, String> {
+        match self.open.get() {
+            Some(open) => plan::of(&open.dealer, &open.own, row),
+            None => Err("the router begins".to_owned()),
         }
     }
 

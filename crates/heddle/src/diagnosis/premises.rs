@@ -19,7 +19,7 @@ use session::ClientTls;
 use crate::configuration::Configuration;
 use crate::doors::tls::Files;
 use crate::host::machine;
-use crate::settings::{Applies, Settings, TABLE};
+use crate::settings::{Applies, Settings, TABLE, is_secret};
 use crate::store::crosses_in_clear;
 
 /// This process, with what its settings said at its start.
@@ -143,8 +143,7 @@ impl ThisRouter {
 
 /// Whether the settings file itself has a secret in it.
 fn names_secrets(settings: &Settings) -> bool {
-    let is_secret = |name: &&&str| name.ends_with("_password");
-    let in_file = settings.given.keys().filter(is_secret).count() > 0;
+    let in_file = settings.given.keys().any(|name| is_secret(name));
     in_file || !settings.backend_credentials.is_empty()
 }
 

@@ -10,6 +10,7 @@ mod file;
 mod listen;
 mod names;
 mod passwords;
+mod row;
 mod rules;
 mod shown;
 mod value;
@@ -24,8 +25,9 @@ pub use credential::BackendCredential;
 pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use listen::{FileMode, Listens, OptionalListens};
+pub use row::{Applies, Given, Setting};
 pub use rules::names_are_unique;
-pub use shown::shown;
+pub use shown::{is_secret, shown};
 pub use value::{
     Atomic, Balance, ClientScope, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls,
     FabricAddresses, FabricOpen, FabricReplies, Io, LogFormat, LogLevel, NearServers, Networks,
@@ -35,47 +37,6 @@ pub use value::{
 
 use names::{find, unknown};
 use value::{Raw, Value};
-
-/// When a changed value takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applies {
-    /// At once. It may stand in the farm's configuration, and then holds on all routers.
-    Live,
-    /// At the next start of the router, whose own it is.
-    Restart,
-}
-
-impl Applies {
-    fn name(self) -> &'static str {
-        match self {
-            Applies::Live => "once",
-            Applies::Restart => "restart",
-        }
-    }
-}
-
-/// One row of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    pub name: &'static str,
-    /// What values look like, for people.
-    pub kind: &'static str,
-    /// Empty where the value is not a quantity.
-    pub unit: &'static str,
-    pub default: &'static str,
-    /// For numbers, the least and the greatest.
-    pub bounds: Option<(u64, u64)>,
-    pub applies: Applies,
-    pub text: &'static str,
-}
-
-/// A value that was given, and by whom, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
-    pub value: String,
-    /// `heddle.toml:12`, `--set`, `version 7`.
-    pub from: String,
-}
 
 macro_rules! settings {
     ($(
@@ -469,6 +430,18 @@ settings! {
         "A slow log that has become so long gets the name FILE.1, the older ones FILE.2 and so on.";
     slow_log_files: u64 = "5" "files" [1, 1000] Restart
         "So many of them are kept, the one that is written to included.";
+    otlp_url: String = "" "" Restart
+        "URL of a collector to which the spans of traced statements are posted by OTLP/HTTP as JSON (docs/OPENTELEMETRY.md), such as http://127.0.0.1:4318/v1/traces; without it nothing is traced.";
+    otlp_headers: String = "" "" Restart
+        "Headers of each such request, NAME=VALUE with commas between them, as the collector wants them.";
+    otlp_headers_file: OptionalPath = "" "" Restart
+        "A file with the headers instead; systemd's credential otlp_headers is read where neither is set.";
+    otlp_ca: OptionalPath = "" "" Restart
+        "PEM file of the authorities that the certificate of an https collector must come from; without it, those of the Web.";
+    otlp_service: String = "heddle" "" Restart
+        "What the spans call the service that they come from (service.name).";
+    otlp_sample: u64 = "100" "statements" [0, 1000000] Live
+        "Of statements whose client says nothing of a trace, one of so many is traced; 0 for none. Where it says something (traceparent), its word counts.";
     flight_recorder: u64 = "50000" "steps" [0, 10000000] Restart
         "So many of its last steps each core keeps in memory that outlives the process (docs/TRACES.md), 32 bytes each; 0 for none.";
     farm_tables: Switch = "on" "" Live

@@ -63,6 +63,11 @@ impl Settings {
                 password: &mut self.fabric_password,
             },
             Slot {
+                name: "otlp_headers",
+                file: &self.otlp_headers_file,
+                password: &mut self.otlp_headers,
+            },
+            Slot {
                 name: "replication_password",
                 file: &self.replication_password_file,
                 password: &mut self.replication_password,

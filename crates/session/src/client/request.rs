@@ -174,6 +174,11 @@ impl Request {
         self.bytes = bytes;
     }
 
+    /// What was taken off the COM_QUERY that came last; empty when it was nothing.
+    pub fn attributes(&self) -> &[u8] {
+        &self.attributes
+    }
+
     /// Takes the attributes off a COM_QUERY, which then is as any other.
     pub fn take_attributes(&mut self) -> Result<(), Malformed> {
         let mut attributes = std::mem::take(&mut self.attributes);

@@ -89,6 +89,7 @@ pub(crate) fn begin_attempt(session: &mut Session, connection: &Connection, run:
         &run.shape,
     );
     session.run.profile.lap(Step::Wait);
+    session.run.profile.goes_to(connection.server);
 }
 
 async fn attempt_inner(

@@ -246,6 +246,21 @@ impl Answer {
         }
     }
 
+    /// For traces: why the attempt was not the last one.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Answer::Done(_) => "answered",
+            Answer::WritesOnReplica => "writes_on_replica",
+            Answer::Transient => "transient_error",
+            Answer::Collided => "insert_id_taken",
+            Answer::Again => "prepare_anew",
+            Answer::ReadOnly(_) => "primary_is_read_only",
+            Answer::Differs => "result_differs",
+            Answer::Lost(_) => "connection_lost",
+            Answer::Refused(_) => "prepare_refused",
+        }
+    }
+
     /// It broke before the server could have the whole command.
     pub(crate) const UNSENT: Answer = Answer::Lost(Loss {
         unsent: true,

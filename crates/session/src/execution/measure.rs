@@ -3,6 +3,8 @@
 //! Nothing is measured while an operator has switched digests off. What a statement of Heddle's own does for a
 //! client's statement counts as the client's.
 
+mod traced;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,15 +18,13 @@ use crate::execution::exec::{Job, Shape};
 use crate::execution::profile::Step;
 use crate::execution::statement_run::Measured;
 use crate::per_core::Core;
+use crate::prepared::bound;
 use crate::recorded;
 use crate::session::Session;
 use crate::variables::user_variables;
 
 /// Of a longer text nobody looks whether it may be shown.
 const EXAMPLE_OF_MAX: usize = 64 << 10;
-
-/// On several groups.
-const SEVERAL: &str = "*";
 
 /// The command is a statement that is to be counted; to be told [`end`] when it is over.
 pub(crate) fn begin(session: &mut Session, shape: &Shape, job: Job) {
@@ -35,8 +35,14 @@ pub(crate) fn begin(session: &mut Session, shape: &Shape, job: Job) {
     let mut asked = session.handle.asked.borrow_mut();
     asked.digest = digest;
     asked.origin.read(user_variables::text(&client.request, &session.prepared, job));
+    let trace = traced::begin(session, job, &mut asked.origin);
+    if trace.is_some() && session.run.profile.begun {
+        // It waits in a pipeline at the server of the one in front.
+        session.run.profile.trace();
+    }
     session.run.measured = Some(Measured {
         began: Instant::now(),
+        trace,
         job,
         kind: kind(shape.class),
         hash: shape.hash,
@@ -85,25 +91,20 @@ fn kind(class: Class) -> Kind {
 fn record(session: &mut Session, measured: &Measured, pending: u64) {
     let call = call(session, measured, pending);
     recorded::finished(session.handle.id, call.error, call.rows_sent);
-    let core = &session.core;
     let door = match session.handle.internal_runs.get() {
         Some(_) => Door::Keys,
         None => Door::Sql,
     };
+    if measured.trace.is_some() {
+        traced::end(session, measured, &call, door);
+    }
+    let core = &session.core;
     let Some(digest) = measured.digest else {
         return core.digests.count(measured.kind, door, &call);
     };
     let snapshot = core.glance();
     let profile = &session.run.profile;
-    let of_plan = || {
-        let (plan, _) = profile.plan.filter(|_| profile.begun)?;
-        snapshot.server(plan.server)
-    };
-    let group = match (profile.begun, profile.shards()) {
-        (true, 2..) => SEVERAL,
-        (true, _) if !profile.is_whole() => &profile.parts[0].group,
-        _ => of_plan().map_or("", |server| &*server.group),
-    };
+    let group = profile.group(&snapshot);
     {
         let asked = session.handle.asked.borrow();
         let name = Name {
@@ -117,7 +118,8 @@ fn record(session: &mut Session, measured: &Measured, pending: u64) {
         core.digests.note(&name, measured.hash, (measured.kind, door), &call, example);
     }
     if core.digests.is_slow(call.total_us()) {
-        let server = of_plan().filter(|_| profile.is_whole()).map(|server| server.id);
+        let server = profile.planned(&snapshot).filter(|_| profile.is_whole());
+        let server = server.map(|server| server.id);
         tell_slow(session, (measured, digest), (call, door), group, server);
     }
 }
@@ -176,6 +178,12 @@ fn example(session: &Session, job: Job) -> Option<String> {
     if text.len() > EXAMPLE_OF_MAX || may_hold_secret(text) {
         return None;
     }
+    // Of an execution with the values that it came with.
+    let bound = match job {
+        Job::Execute(_) => bound::text_of(&session.context(), job),
+        _ => None,
+    };
+    let text = bound.as_deref().unwrap_or(text);
     let beginning = &text[..text.len().min(TEXT_BYTES_MAX)];
     Some(String::from_utf8_lossy(beginning).into_owned())
 }

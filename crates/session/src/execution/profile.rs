@@ -6,6 +6,7 @@
 //!
 //! Must not know: sessions and their parts, how a profile is shown.
 
+pub(crate) mod laps;
 pub(crate) mod server_counters;
 
 use std::ops::Range;
@@ -14,14 +15,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backend::Connection;
-use farm::ServerId;
+use farm::{Server, ServerId, Snapshot};
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use routing::{Level, Plan};
+use statistics::Failed;
+
+use self::laps::Laps;
 
 /// Of so many parts of a statement it is known where they ran.
 const PARTS_MAX: usize = 256;
+
+/// On several groups.
+const SEVERAL: &str = "*";
 
 /// What a statement's time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +103,8 @@ pub(crate) struct Profile {
     pub moved: (u64, u64),
     /// What was fetched for it, while somebody watches.
     fetches: Option<Vec<FetchProfile>>,
+    /// Its time with moments, while it is traced.
+    laps: Option<Box<Laps>>,
     clock: Clock,
 }
 
@@ -155,6 +164,17 @@ impl Profile {
         self.watch(watched);
     }
 
+    /// The statement is traced. Where it has a server already, it waits there behind another one.
+    pub fn trace(&mut self) {
+        let on = self.plan.map(|(plan, _)| plan.server);
+        self.laps.get_or_insert_with(|| Box::new(Laps::of(on)));
+    }
+
+    /// What it spent its time on, where it was traced.
+    pub fn take_laps(&mut self) -> Option<Laps> {
+        self.laps.take().map(|laps| *laps)
+    }
+
     /// From now on what is fetched is kept apart, or no longer.
     pub fn watch(&mut self, watched: bool) {
         self.fetches = watched.then(Vec::new);
@@ -201,6 +221,24 @@ impl Profile {
         });
         self.attempts += 1;
         self.chosen_for_part(plan, level);
+        if let Some(laps) = &mut self.laps {
+            laps.chosen(plan.server, plan.wait);
+        }
+    }
+
+    /// It is sent to this server.
+    #[inline]
+    pub fn goes_to(&mut self, server: ServerId) {
+        if let Some(laps) = &mut self.laps {
+            laps.goes_to(server);
+        }
+    }
+
+    /// The server that was chosen last did not do it: why.
+    pub fn failed(&mut self, why: &'static str) {
+        if let Some(laps) = &mut self.laps {
+            laps.failed(why);
+        }
     }
 
     /// The same for one of several parts.
@@ -230,10 +268,13 @@ impl Profile {
         let Some(last) = clock.last else {
             return;
         };
-        if clock.fine || step != Step::Connect {
+        if clock.fine || step != Step::Connect || self.laps.is_some() {
             let now = Instant::now();
             clock.steps[step as usize] += now.saturating_duration_since(last);
             clock.last = Some(now);
+            if let Some(laps) = &mut self.laps {
+                laps.lap(step, last, now);
+            }
         }
     }
 
@@ -250,6 +291,23 @@ impl Profile {
         self.last_insert_id = outcome.last_insert_id;
         self.warnings = outcome.warnings;
         self.error = outcome.error;
+    }
+
+    /// One of the servers that it is sent to has answered at this moment, or broken its connection.
+    pub fn served(
+        &mut self,
+        server: ServerId,
+        ended: Option<Instant>,
+        outcome: &Outcome,
+        lost: bool,
+    ) {
+        if let Some(laps) = &mut self.laps {
+            let failed = match lost {
+                true => Some(Failed::Retried("connection_lost")),
+                false => outcome.error.map(Failed::Error),
+            };
+            laps.part(server, ended, failed, outcome.rows);
+        }
     }
 
     /// The reply of one group is complete, with so many bytes of rows.
@@ -294,6 +352,21 @@ impl Profile {
         groups.sort_unstable();
         groups.dedup();
         groups.len().max(usize::from(self.plan.is_some()))
+    }
+
+    /// Where it ran: a group's name, `*` for several, empty where none was asked.
+    pub fn group<'a>(&'a self, snapshot: &'a Snapshot) -> &'a str {
+        match (self.begun, self.shards()) {
+            (true, 2..) => SEVERAL,
+            (true, _) if !self.is_whole() => &self.parts[0].group,
+            _ => self.planned(snapshot).map_or("", |server| &*server.group),
+        }
+    }
+
+    /// The server that was chosen for it last.
+    pub fn planned<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Server> {
+        let (plan, _) = self.plan.filter(|_| self.begun)?;
+        snapshot.server(plan.server).map(|server| &**server)
     }
 
     /// It ran on the one server that was chosen for it, or nowhere.

@@ -152,7 +152,8 @@ async fn try_server(
 }
 
 /// A read goes elsewhere, as this server gave it no connection.
-fn leave(session: &Session, server: ServerId, error: &PoolError, avoid: &mut Vec<ServerId>) {
+fn leave(session: &mut Session, server: ServerId, error: &PoolError, avoid: &mut Vec<ServerId>) {
+    session.run.profile.failed("connection_refused");
     recorded::retried(session.handle.id, server, Some(Retry::Refused));
     loss::suspect_refusal(&session.core, &session.handle, server, error);
     reads::pass_over(&session.core, &session.connections, server, avoid);
@@ -168,6 +169,7 @@ async fn go_on(
 ) -> Result<bool, End> {
     let (mut lease, answer) = ended;
     recorded::retried(session.handle.id, tried.plan.server, answer.retry());
+    session.run.profile.failed(answer.name());
     match answer {
         Answer::Done(_) => return Ok(false),
         Answer::Refused(refusal) => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use backend::{Connection, SessionState};
 use sqltext::Digest;
-use statistics::Kind;
+use statistics::{Kind, TraceContext};
 
 use crate::execution::choice::Chosen;
 use crate::execution::exec::{Job, Shape};
@@ -58,6 +58,8 @@ pub(crate) type Stays = fn(&StatementContext<'_>, &Handle, &StatementRun, &Shape
 /// What is known of a statement that is counted, from its beginning.
 pub(crate) struct Measured {
     pub began: Instant,
+    /// Which span it is, where it is traced.
+    pub trace: Option<Box<TraceContext>>,
     pub job: Job,
     pub kind: Kind,
     /// The shape's own number; see [`sqltext::Scan::shape`].
@@ -97,7 +99,11 @@ impl StatementRun {
 
     /// It goes to a server.
     pub fn begin_profile(&mut self) {
-        self.profile.begin(self.measured.as_ref().map(|measured| measured.began));
+        let measured = self.measured.as_ref();
+        self.profile.begin(measured.map(|measured| measured.began));
+        if measured.is_some_and(|measured| measured.trace.is_some()) {
+            self.profile.trace();
+        }
     }
 
     /// The client has a say in where this statement goes.

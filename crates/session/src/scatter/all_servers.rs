@@ -213,6 +213,7 @@ async fn leave_all(
         let mut outcome = std::mem::take(&mut feed.outcome);
         outcome.status = Some(session.variables.status);
         let refusal = feed.refusal.take();
+        session.run.profile.served(feed.on.0, feed.ended, &outcome, feed.lost);
         let (lease, buffer) = feed.finish();
         session.core.give_buffer(buffer);
         let server = format!("{}:{}", target.host, target.port);

@@ -10,6 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use backend::{Connection, Lease};
 use mysql_wire::Malformed;
@@ -179,6 +180,8 @@ pub(crate) struct Feed {
     pub wants_file: bool,
     /// The connection broke.
     pub lost: bool,
+    /// When nothing more was to come.
+    pub ended: Option<Instant>,
 }
 
 impl Feed {
@@ -228,6 +231,7 @@ impl Feed {
             refusal: None,
             wants_file: false,
             lost: false,
+            ended: None,
         }
     }
 
@@ -326,6 +330,7 @@ impl Feed {
     fn lose(&mut self) {
         self.lost = true;
         self.state = State::Done;
+        self.ended = Some(Instant::now());
         if let Line::Ready(lease) = &mut self.line {
             lease.connection_mut().condemn();
         }
@@ -519,6 +524,9 @@ impl Feed {
             true => State::Done,
             false => State::First,
         };
+        if self.state == State::Done {
+            self.ended = Some(Instant::now());
+        }
     }
 }
 

@@ -94,6 +94,8 @@ impl Done {
             let changes = std::mem::take(&mut feed.changes);
             let refusal = feed.refusal.take();
             let row_bytes = feed.row_bytes;
+            let ended = feed.ended;
+            profile.served(feed.on.0, ended, &outcome, feed.lost);
             let (lease, buffer) = feed.finish();
             if let Some(lease) = &lease {
                 profile.part_done(&taken.group, lease.connection(), &outcome, row_bytes);

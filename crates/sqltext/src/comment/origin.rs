@@ -100,6 +100,16 @@ impl Origin {
         }
     }
 
+    /// Takes over a `traceparent` that came beside the text, where no comment has one.
+    pub fn take_trace(&mut self, value: &[u8]) {
+        if let Ok(value) = str::from_utf8(value)
+            && self.trace.is_empty()
+            && is_trace(value)
+        {
+            self.trace.push_str(value);
+        }
+    }
+
     /// Takes over what one comment says and none before it has said.
     fn take(&mut self, body: &[u8]) {
         let Ok(body) = std::str::from_utf8(body) else {
@@ -347,6 +357,19 @@ mod tests {
         let odd = "/*traceparent='00-zz'*/ SELECT 1";
         assert_eq!(read(odd), (String::new(), String::new()));
         assert_eq!(tag("/*request_id='a',pid='1'*/ SELECT 1"), "");
+    }
+
+    #[test]
+    fn a_trace_beside_the_text_counts_where_no_comment_has_one() {
+        let other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let mut origin = Origin::default();
+        origin.take_trace(b"nonsense");
+        assert_eq!(origin.trace, "");
+        origin.take_trace(other.as_bytes());
+        assert_eq!(origin.trace, other);
+        origin.read(format!("SELECT 1 /*traceparent='{TRACE}'*/").as_bytes());
+        origin.take_trace(other.as_bytes());
+        assert_eq!(origin.trace, TRACE);
     }
 
     #[test]

@@ -30,6 +30,16 @@ impl Digest {
         Digest(u128::from_be_bytes(*half))
     }
 
+    /// The same for files.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// What [`Digest::to_bytes`] gave.
+    pub fn from_bytes(bytes: [u8; 16]) -> Digest {
+        Digest(u128::from_be_bytes(bytes))
+    }
+
     /// The first 16 of its digits, where there is no room for more.
     pub fn half(self) -> u64 {
         (self.0 >> 64) as u64
@@ -70,6 +80,7 @@ mod tests {
         assert_eq!(digest, Digest::of_normal(normal));
         assert_eq!(digest.to_string(), "f10fe2749952c51edb1cf640f0d37c70");
         assert_eq!(digest.to_string().parse::<Digest>().ok(), Some(digest));
+        assert_eq!(Digest::from_bytes(digest.to_bytes()), digest);
     }
 
     #[test]

@@ -34,6 +34,7 @@ use session::{
     Gathering, InForce, Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply,
     Sealed, Settings, Settled, Transport,
 };
+use statistics::TraceQueue;
 
 use crate::client::{Client, Failure, Login};
 use crate::door::admin::{FARM_ID, decision_key, with_link};
@@ -67,6 +68,8 @@ pub struct Tuning {
     pub peers: Arc<dyn Peers>,
     /// Clients come by this Unix socket, too.
     pub socket: Option<PathBuf>,
+    /// Who takes traced statements; nobody by default.
+    pub traces: Option<TraceQueue>,
 }
 
 /// Says what became of a write.
@@ -128,6 +131,7 @@ impl Default for Tuning {
             fates: None,
             peers: Arc::new(NoPeers),
             socket: None,
+            traces: None,
         }
     }
 }
@@ -225,6 +229,7 @@ impl Door {
             peers: tuning.peers,
             scratch: Arc::default(),
             slow_log: None,
+            traces: tuning.traces,
         })
         .expect("the door opens");
         Door {

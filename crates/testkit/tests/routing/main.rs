@@ -11,3 +11,4 @@ mod rules;
 mod server_counters;
 mod split;
 mod statistics;
+mod traces;

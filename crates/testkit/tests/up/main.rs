@@ -4,6 +4,7 @@ mod config;
 mod depth;
 mod fill;
 mod life;
+mod minutes;
 mod mysql;
 mod outcomes;
 mod panics;
