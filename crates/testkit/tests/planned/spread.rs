@@ -267,7 +267,8 @@ impl Spread {
     /// ask for more than that server answers well.
     pub fn ask_alone(&mut self, answer: &Answer) -> Outcome {
         let mut answer = answer.clone();
-        for fragment in &mut answer.fragments {
+        let otherwise = answer.otherwise.iter_mut().flat_map(|it| &mut it.fragments);
+        for fragment in answer.fragments.iter_mut().chain(otherwise) {
             fragment.groups = self.alone.keys().cloned().collect();
         }
         carrying::carry(&answer, &mut self.alone, &mut self.scratch)
