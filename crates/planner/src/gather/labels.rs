@@ -45,18 +45,16 @@ fn shown_of<'q>(query: &'q Query, to: To, shown: &mut Vec<(&'q Select, To)>) {
 }
 
 /// `first`: it gives the names.
-fn shown_of_body<'q>(
-    body: &'q SetExpr,
-    to: To,
-    first: bool,
-    shown: &mut Vec<(&'q Select, To)>,
-) {
+fn shown_of_body<'q>(body: &'q SetExpr, to: To, first: bool, shown: &mut Vec<(&'q Select, To)>) {
     match body {
         SetExpr::Select(select) => {
             if first {
                 shown.push((select, to));
             }
-            select.from.iter().for_each(|from| shown_of_from(from, shown));
+            select
+                .from
+                .iter()
+                .for_each(|from| shown_of_from(from, shown));
         }
         SetExpr::Query(query) if first => shown_of(query, to, shown),
         SetExpr::SetOperation { left, right, .. } => {

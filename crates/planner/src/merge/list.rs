@@ -141,7 +141,9 @@ mod tests {
     fn whole(list: &List, parts: &[&str], most: &str) -> Option<String> {
         let parts: Vec<Vec<u8>> = parts.iter().map(|it| it.as_bytes().to_vec()).collect();
         let whole = list.whole(&parts, Some(most.as_bytes()));
-        whole.expect("parts of a list").map(|it| String::from_utf8_lossy(&it).into_owned())
+        whole
+            .expect("parts of a list")
+            .map(|it| String::from_utf8_lossy(&it).into_owned())
     }
 
     fn list(separator: &str, order: Option<(Comparison, bool)>) -> List {
@@ -156,13 +158,19 @@ mod tests {
     #[test]
     fn lists_without_an_order_stand_one_behind_the_other() {
         let plain = list(", ", None);
-        assert_eq!(whole(&plain, &["a, b", "", "c"], "99").as_deref(), Some("a, b, , c"));
+        assert_eq!(
+            whole(&plain, &["a, b", "", "c"], "99").as_deref(),
+            Some("a, b, , c")
+        );
         let array = List {
             array: true,
             most: None,
             ..plain
         };
-        assert_eq!(whole(&array, &["[1, null]", "[[]]"], "").as_deref(), Some("[1, null, []]"));
+        assert_eq!(
+            whole(&array, &["[1, null]", "[[]]"], "").as_deref(),
+            Some("[1, null, []]")
+        );
         // What a server has cut ends in the middle of something.
         assert_eq!(whole(&array, &["[1, 2", "[3]"], ""), None);
     }
@@ -183,13 +191,19 @@ mod tests {
         assert!(up.whole(&parts, Some(b"99")).is_err(), "out of order");
         let parts = [b"1".to_vec(), b"two".to_vec()];
         assert!(up.whole(&parts, Some(b"99")).is_err(), "no number");
-        assert!(up.whole(&parts[..1], None).is_err(), "nobody says how long it may be");
+        assert!(
+            up.whole(&parts[..1], None).is_err(),
+            "nobody says how long it may be"
+        );
     }
 
     #[test]
     fn a_list_that_might_be_cut_is_not_made() {
         let plain = list(",", None);
-        assert_eq!(whole(&plain, &["abc", "de"], "10").as_deref(), Some("abc,de"));
+        assert_eq!(
+            whole(&plain, &["abc", "de"], "10").as_deref(),
+            Some("abc,de")
+        );
         assert_eq!(whole(&plain, &["abc", "de"], "9"), None);
         // A part that lacks its last character may have been cut.
         assert_eq!(whole(&plain, &["abcdefg"], "10"), None);

@@ -248,7 +248,10 @@ fn lists(most: &str, shards: &[&[&str]]) -> Vec<String> {
         rows.iter().map(|row| format!("{row} {most}")).collect()
     };
     let rows: Vec<Vec<String>> = shards.iter().map(with_most).collect();
-    let rows: Vec<Vec<&str>> = rows.iter().map(|it| it.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<Vec<&str>> = rows
+        .iter()
+        .map(|it| it.iter().map(String::as_str).collect())
+        .collect();
     let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
     merged(plan, &rows)
 }

@@ -63,9 +63,10 @@ impl Read<'_> {
                 }
                 FunctionArgumentClause::OrderBy(orders) if !array => {
                     let order = self.order_of_list(list, orders);
-                    made.order = Some(order.ok_or_else(|| {
-                        not("it is ordered by other than its own number or day")
-                    })?);
+                    made.order =
+                        Some(order.ok_or_else(|| {
+                            not("it is ordered by other than its own number or day")
+                        })?);
                 }
                 _ => return Err(unparted(&name)),
             }
@@ -206,6 +207,9 @@ mod tests {
     fn reasons_say_why() {
         assert!(unparted("stddev_pop").starts_with("STDDEV_POP adds floating-point numbers"));
         assert!(unsummed("sum", Some(Kind::Double)).starts_with("SUM of floating-point numbers"));
-        assert_eq!(unsummed("avg", Some(Kind::Bytes)), "avg of parts is not known");
+        assert_eq!(
+            unsummed("avg", Some(Kind::Bytes)),
+            "avg of parts is not known"
+        );
     }
 }

@@ -114,7 +114,9 @@ pub(super) fn scatter_outcome(
         Word::Trouble(Trouble::Uncommitted(error, _) | Trouble::Unfit(error, _)) => {
             outcome.error = Some(error.number);
         }
-        Word::Trouble(Trouble::Odd(_) | Trouble::TooLong) => outcome.error = Some(error::PARTS_DIFFER.number),
+        Word::Trouble(Trouble::Odd(_) | Trouble::TooLong) => {
+            outcome.error = Some(error::PARTS_DIFFER.number)
+        }
         Word::Trouble(Trouble::Lost(_)) => outcome.error = Some(error::SERVER_LOST.number),
     }
     outcome

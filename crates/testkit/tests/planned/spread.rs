@@ -280,7 +280,8 @@ impl Spread {
     pub fn ask_alone(&mut self, answer: &Answer) -> Outcome {
         let mut answer = answer.clone();
         let sent = answer.sending.iter_mut().flat_map(|it| &mut it.fragments);
-        for fragment in answer.fragments.iter_mut().chain(sent) {
+        let otherwise = answer.otherwise.iter_mut().flat_map(|it| &mut it.fragments);
+        for fragment in answer.fragments.iter_mut().chain(sent).chain(otherwise) {
             fragment.groups = self.alone.keys().cloned().collect();
         }
         carrying::carry(&answer, &mut self.alone, &mut self.scratch)

@@ -202,10 +202,14 @@ fn others_are_fed(farm: &Farm, mut client: Client) {
     let loading = std::thread::spawn(move || load(&mut client, text, &file, 16_000));
     let changed = "SELECT COALESCE(MAX(trx_rows_modified), 0) FROM information_schema.innodb_trx";
     // The last piece of its rows may wait for the file's end.
-    wait_until_listed(Duration::from_secs(40), "the other server has its rows", || {
-        let rows: u64 = fast.value(changed).parse().expect("a number");
-        rows > FAST_ROWS - 10_000
-    });
+    wait_until_listed(
+        Duration::from_secs(40),
+        "the other server has its rows",
+        || {
+            let rows: u64 = fast.value(changed).parse().expect("a number");
+            rows > FAST_ROWS - 10_000
+        },
+    );
     slow.run("ROLLBACK");
     let said = loading.join().expect("the client lives").expect("all rows");
     let rows = SLOW_ROWS + FAST_ROWS;
