@@ -17,7 +17,7 @@ mod spec;
 mod target;
 mod webhook;
 
-pub use message::{Message, Read, read};
+pub use message::{Message, Read, Record, read, record_of};
 pub use spec::{Account, Brokers, Compression, Place, Spec};
 pub use target::{Means, Target, Undelivered};
 pub use webhook::signature;

@@ -255,7 +255,7 @@ impl<X: Clone + Ord> Order<X> {
     /// What routers have to do so that more can be told.
     pub fn wish(&self) -> Option<Wish> {
         let unknown = |lane: &Lane<X>| lane.clock.is_none();
-        if !self.is_merging || self.lanes.values().any(unknown) {
+        if !self.is_telling || self.lanes.values().any(unknown) {
             return Some(Wish::Next);
         }
         if let Some(first) = self.first() {

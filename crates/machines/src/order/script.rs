@@ -108,3 +108,24 @@ fn words(names: &BTreeSet<String>) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_farm_begins_too() {
+        let mut order = None;
+        for line in ["begin a b", "a tick 7", "b tick 7"] {
+            play(&mut order, line).expect("a line");
+        }
+        let mut order = order.expect("it was begun");
+        // Nobody else would raise the clock.
+        assert_eq!(order.wish(), Some(Wish::Next));
+        for group in ["a", "b"] {
+            order.arrive(group, Next::Tick(8));
+            order.pass(group);
+        }
+        assert_eq!((order.wish(), order.place("a")), (None, Some(8)));
+    }
+}
