@@ -24,6 +24,14 @@ pub struct SubscriptionRecord {
     pub tables: Vec<String>,
     /// It began with the rows that were there.
     pub snapshot: bool,
+    /// In one order over all groups.
+    pub in_order: bool,
+    /// `debezium`, or empty for the stream's own form.
+    pub types: String,
+    /// Of Debezium's form: the prefix of topics (empty: the default), schemas, and tombstones.
+    pub prefix: String,
+    pub schema: bool,
+    pub tombstones: bool,
     pub created_ms: u64,
 }
 

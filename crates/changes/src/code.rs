@@ -2,8 +2,17 @@
 
 pub const QUERY: u8 = 2;
 pub const ROTATE: u8 = 4;
+/// Values that a statement is given beside its text: of AUTO_INCREMENT, of RAND(), of a client's variable.
+pub const INTVAR: u8 = 5;
+pub const RAND: u8 = 13;
+pub const USER_VAR: u8 = 14;
 pub const FORMAT: u8 = 15;
 pub const XID: u8 = 16;
+/// A piece of the file of a LOAD DATA whose rows are not logged; the first one, and those that follow.
+pub const BEGIN_LOAD: u8 = 17;
+pub const APPEND_BLOCK: u8 = 9;
+/// Its statement, behind all pieces.
+pub const EXECUTE_LOAD: u8 = 18;
 pub const TABLE_MAP: u8 = 19;
 pub const INCIDENT: u8 = 26;
 pub const HEARTBEAT: [u8; 2] = [27, 41];
@@ -25,8 +34,8 @@ pub const MARIADB_GTID: u8 = 162;
 pub const START_ENCRYPTION: u8 = 164;
 pub const QUERY_COMPRESSED: u8 = 165;
 
-/// Statements in parts: LOAD DATA, and values that a statement was run with.
-pub(crate) const LOADED: [u8; 4] = [8, 9, 17, 18];
+/// LOAD DATA in the form of MySQL 4.
+pub(crate) const OLD_LOADS: [u8; 5] = [6, 8, 10, 11, 12];
 /// Each of the two versions of a row event.
 pub(crate) const WRITE: [u8; 2] = [23, 30];
 pub(crate) const UPDATE: [u8; 2] = [24, 31];

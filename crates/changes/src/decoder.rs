@@ -9,7 +9,8 @@ use std::sync::Arc;
 use farm::{Engine, Position};
 
 use crate::code;
-use crate::event::{End, Event, Statement, Xid};
+use crate::context::Context;
+use crate::event::{Block, End, Event, Load, Statement, Xid};
 use crate::gtid::Gtid;
 use crate::rows::{Rows, are_rows, inflated, table_id};
 use crate::table::{Bytes, Table, table};
@@ -47,6 +48,8 @@ pub struct Decoder {
     position: Position,
     /// The transaction that has begun.
     open: Option<Open>,
+    /// Values for the statement that comes.
+    values: Context,
     tables: HashMap<u64, Arc<Table>>,
     /// The file that events come from, and where the last one ended.
     place: (String, u64),
@@ -69,6 +72,7 @@ impl Decoder {
             engine,
             position: from,
             open: None,
+            values: Context::default(),
             tables: HashMap::new(),
             place: (String::new(), 0),
             time_s: 0,
@@ -159,7 +163,22 @@ impl Decoder {
                     false => End::Prepared(xid),
                 })
             }
-            kind if code::LOADED.contains(&kind) => self.statement("", b"LOAD DATA"),
+            code::INTVAR | code::RAND | code::USER_VAR => {
+                let is_taken = self.values.take_event(kind, data);
+                is_taken.then_some(None).ok_or_else(short)?
+            }
+            code::BEGIN_LOAD | code::APPEND_BLOCK => {
+                let mut rest = Bytes(data);
+                let file = rest.number(4).and_then(|it| u32::try_from(it).ok());
+                Some(Event::Block(Block {
+                    file: file.ok_or_else(short)?,
+                    data: rest.0.to_vec(),
+                }))
+            }
+            code::EXECUTE_LOAD => self.load(data).ok_or_else(short)?,
+            kind if code::OLD_LOADS.contains(&kind) => {
+                return Err(unread("a LOAD DATA as MySQL 4 logged it"));
+            }
             code::INCIDENT => return Err(Trouble::Incident),
             _ => None,
         })
@@ -170,6 +189,7 @@ impl Decoder {
     }
 
     fn begin(&mut self, open: Open) -> Event {
+        self.values = Context::default();
         let gtid = open.gtid.clone();
         self.open = Some(open);
         Event::Begin(gtid)
@@ -200,7 +220,6 @@ impl Decoder {
     fn query(&mut self, data: &[u8]) -> Result<Option<Event>, Trouble> {
         let short = || unread("a statement that ends too early");
         let text = query_of(data).ok_or_else(short)?;
-        let database = query_database(data).ok_or_else(short)?;
         let Some(open) = &mut self.open else {
             return Ok(None);
         };
@@ -222,15 +241,37 @@ impl Decoder {
             text if text.starts_with(b"SAVEPOINT ") => return Ok(None),
             _ => {}
         }
-        Ok(self.statement(&database, text))
+        let head = Head::of(data, 0).ok_or_else(short)?;
+        Ok(self.statement(&head, text, None))
     }
 
-    fn statement(&mut self, database: &str, text: &[u8]) -> Option<Event> {
+    /// A LOAD DATA whose blocks have come.
+    fn load(&mut self, data: &[u8]) -> Option<Option<Event>> {
+        /// The file, where its name stands, and what becomes of duplicates.
+        const LOAD_BYTES: usize = 4 + 4 + 4 + 1;
+        let head = Head::of(data, LOAD_BYTES)?;
+        let mut rest = Bytes(data.get(HEAD_BYTES..)?);
+        let mut number = || u32::try_from(rest.number(4)?).ok();
+        let (file, name) = (number()?, (number()?, number()?));
+        let load = Load {
+            file,
+            name,
+            duplicates: u8::try_from(rest.number(1)?).ok()?,
+        };
+        Some(self.statement(&head, head.text, Some(load)))
+    }
+
+    fn statement(&mut self, head: &Head<'_>, text: &[u8], load: Option<Load>) -> Option<Event> {
+        let mut context = std::mem::take(&mut self.values);
+        context.thread = head.thread;
+        context.take_status(self.time_s, head.status);
         let open = self.open.as_mut()?;
         open.told = open.standalone;
         Some(Event::Statement(Statement {
-            database: database.to_owned(),
+            database: String::from_utf8_lossy(head.database).into_owned(),
             text: text.to_owned(),
+            context: Box::new(context),
+            load,
         }))
     }
 }
@@ -312,12 +353,38 @@ fn branch_end(text: &[u8]) -> Option<End> {
     })
 }
 
-/// The session's database of a query event.
-fn query_database(data: &[u8]) -> Option<String> {
-    let bytes = usize::from(*data.get(8)?);
-    let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
-    let name = data.get(13 + variables..13 + variables + bytes)?;
-    Some(String::from_utf8_lossy(name).into_owned())
+/// Bytes in front of a statement's session, as far as every statement has them.
+const HEAD_BYTES: usize = 13;
+
+/// What stands in front of a statement's text.
+struct Head<'a> {
+    thread: u32,
+    /// The session's variables.
+    status: &'a [u8],
+    database: &'a [u8],
+    text: &'a [u8],
+}
+
+impl Head<'_> {
+    /// Of an event that has so many bytes more in front of the session.
+    fn of(data: &[u8], more: usize) -> Option<Head<'_>> {
+        let mut rest = Bytes(data);
+        let thread = u32::try_from(rest.number(4)?).ok()?;
+        rest.take(4)?;
+        let database = usize::try_from(rest.number(1)?).ok()?;
+        rest.take(2)?;
+        let status = usize::try_from(rest.number(2)?).ok()?;
+        rest.take(more)?;
+        let status = rest.take(status)?;
+        let database = rest.take(database)?;
+        rest.take(1)?;
+        Some(Head {
+            thread,
+            status,
+            database,
+            text: rest.0,
+        })
+    }
 }
 
 /// The text of a query event.

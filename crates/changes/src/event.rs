@@ -1,5 +1,6 @@
 //! What a decoder tells of a binlog.
 
+use crate::context::Context;
 use crate::gtid::Gtid;
 use crate::rows::Rows;
 
@@ -25,11 +26,32 @@ pub enum End {
 }
 
 /// A statement in the binlog: DDL, or a change whose rows are not told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
     /// The session's current one.
     pub database: String,
     pub text: Vec<u8>,
+    pub context: Box<Context>,
+    /// Of a LOAD DATA.
+    pub load: Option<Load>,
+}
+
+/// Where a LOAD DATA has its rows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The number of the file whose blocks stand in front of it.
+    pub file: u32,
+    /// The place in the text at which another name for the file begins, and where the text goes on behind it.
+    pub name: (u32, u32),
+    /// 1: IGNORE, 2: REPLACE.
+    pub duplicates: u8,
+}
+
+/// A piece of a file that a LOAD DATA read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub file: u32,
+    pub data: Vec<u8>,
 }
 
 /// What comes from a binlog. Every transaction is a `Begin`, what it did, and an `End`.
@@ -39,6 +61,7 @@ pub enum Event {
     Begin(Gtid),
     Rows(Rows),
     Statement(Statement),
+    Block(Block),
     /// The client's own text of the rows that follow. MySQL tells it where `binlog_rows_query_log_events` is
     /// on, MariaDB those who ask for it.
     Source(Vec<u8>),

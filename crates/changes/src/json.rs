@@ -5,9 +5,12 @@ use std::fmt::Write;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
 
 use crate::cell::{Cell, moment};
-use crate::charset::Charset;
+use crate::charset::{Charset, charset_of};
+use crate::context::UserValue;
+use crate::event::{Block, Statement};
 use crate::rows::Image;
 use crate::table::{Column, Table, code};
 
@@ -73,6 +76,107 @@ pub(crate) fn name(column: &Column, at: usize) -> Cow<'_, str> {
 /// Appends a text in quotes.
 pub(crate) fn text(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
+}
+
+/// Appends with what a statement was run, as far as the log says it.
+pub(crate) fn context(statement: &Statement, out: &mut String) {
+    let mut all = serde_json::Map::new();
+    let mut add = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            all.insert(name.to_owned(), value);
+        }
+    };
+    let of = &statement.context;
+    let name = |id: u16| match charset_of(id.into()) {
+        Some(charset) => Value::from(charset.name()),
+        None => Value::Null,
+    };
+    let moment = of.timestamp.map(|(seconds, micros)| match micros {
+        0 => Value::from(seconds),
+        micros => Value::from(format!("{seconds}.{micros:06}")),
+    });
+    add("timestamp", moment);
+    add("sql_mode", of.modes().map(|it| it.join(",").into()));
+    if let Some((client, connection, server)) = of.collations {
+        add("character_set_client", Some(name(client)));
+        add("collation_connection", Some(connection.into()));
+        add("collation_server", Some(server.into()));
+    }
+    add("collation_database", of.collation_database.map(Value::from));
+    add("time_zone", of.time_zone.clone().map(Value::from));
+    add(
+        "lc_time_names",
+        of.time_names.filter(|it| *it > 0).map(Value::from),
+    );
+    if let Some((foreign_keys, unique)) = of.checks() {
+        add("foreign_key_checks", Some(foreign_keys.into()));
+        add("unique_checks", Some(unique.into()));
+    }
+    if let Some((increment, offset)) = of.auto_increment {
+        add("auto_increment_increment", Some(increment.into()));
+        add("auto_increment_offset", Some(offset.into()));
+    }
+    let explicit = of.explicit_defaults_for_timestamp;
+    add("explicit_defaults_for_timestamp", explicit.map(Value::from));
+    let utf8mb4 = of.default_collation_for_utf8mb4.map(Value::from);
+    add("default_collation_for_utf8mb4", utf8mb4);
+    let invoker = of.invoker.as_ref();
+    add(
+        "invoker",
+        invoker.map(|(user, host)| format!("{user}@{host}").into()),
+    );
+    // As a text: a reader of JSON might round it.
+    let whole = |number: Option<u64>| number.map(|it| Value::from(it.to_string()));
+    add("insert_id", whole(of.insert_id));
+    add("last_insert_id", whole(of.last_insert_id));
+    let seeds = of
+        .rand
+        .map(|(one, two)| vec![one.to_string(), two.to_string()]);
+    add("rand_seeds", seeds.map(Value::from));
+    let variables = of
+        .variables
+        .iter()
+        .map(|it| (it.name.clone(), variable(&it.value)));
+    let variables: serde_json::Map<String, Value> = variables.collect();
+    add(
+        "variables",
+        (!variables.is_empty()).then_some(Value::Object(variables)),
+    );
+    if !all.is_empty() {
+        let _ = write!(out, ",\"context\":{}", Value::Object(all));
+    }
+    if let Some(load) = &statement.load {
+        let _ = write!(out, ",\"file\":{}", load.file);
+    }
+}
+
+/// What a client's variable had.
+fn variable(value: &UserValue) -> Value {
+    match value {
+        UserValue::Null => Value::Null,
+        UserValue::Real(number) => Value::from(*number),
+        UserValue::Integer(number) if number.unsigned_abs() <= EXACT_MAX => Value::from(*number),
+        UserValue::Integer(number) => number.to_string().into(),
+        UserValue::Unsigned(number) if *number <= EXACT_MAX => Value::from(*number),
+        UserValue::Unsigned(number) => number.to_string().into(),
+        UserValue::Decimal(text) => text.clone().into(),
+        UserValue::Text(bytes, collation) => {
+            let charset = charset_of(*collation);
+            match charset.and_then(|charset| charset.decode(bytes)) {
+                Some(words) => words.into_owned().into(),
+                None => {
+                    let bytes = serde_json::json!({ "base64": BASE64.encode(bytes) });
+                    bytes
+                }
+            }
+        }
+    }
+}
+
+/// Appends a piece of a file.
+pub(crate) fn block(block: &Block, out: &mut String) {
+    let (file, data) = (block.file, BASE64.encode(&block.data));
+    let _ = write!(out, r#","file":{file},"data":{{"base64":"{data}"}}"#);
 }
 
 /// Appends a cell.

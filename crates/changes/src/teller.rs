@@ -3,28 +3,27 @@
 //! A change's number in its transaction counts all changes, wanted or not, so that a token holds for every filter. A
 //! transaction of which nothing is wanted has no line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use farm::dist_txn::{Branch, GlobalId};
+use farm::dist_txn::Branch;
 
-use crate::cell::Cell;
-use crate::event::{Statement, Xid, is_harmless};
+use crate::debezium::Types;
+use crate::event::{Block, Statement, Xid};
 use crate::gtid::Gtid;
 use crate::json;
+use crate::own::{DATABASE as OWN_DATABASE, decided, is_hidden, may_decide};
 use crate::rows::{Change, Kind, Rows};
 use crate::table::Table;
 use crate::transactions::Part;
 
 mod chunk;
+mod over_groups;
+mod records;
 
 pub use chunk::Rows as ReadRows;
-
-/// Where Heddle keeps what it needs itself; nobody is told of it.
-const OWN_DATABASE: &str = "heddle";
-
-/// Its table of decisions about transactions over several groups.
-const DECISIONS: &str = "mark";
+pub use over_groups::BranchOf;
+use records::Origin;
 
 /// Which changes somebody wants: those of any of the databases, and of any of the tables, where some are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,9 +59,26 @@ pub struct Told {
 pub struct Teller {
     group: String,
     wanted: Wanted,
+    /// Nothing of the group is told; its changes count all the same.
+    is_hidden: bool,
+    types: Types,
+    /// Milliseconds since 1970.
+    now_ms: u64,
     /// Definitions that were told, and how.
     described: HashMap<(String, String), (Arc<Table>, String)>,
     current: Current,
+}
+
+/// How far a transaction has been told.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Changes.
+    pub index: u32,
+    /// Wanted rows, those among them that were told before.
+    rows: u64,
+    /// The same as records of another form, and by table.
+    records: u64,
+    tables: BTreeMap<String, u64>,
 }
 
 /// The transaction that is being told.
@@ -72,13 +88,13 @@ struct Current {
     time_s: u32,
     /// Of a transaction over several groups, or a client's own XA transaction.
     xid: Option<String>,
-    /// Changes so far.
-    index: u32,
-    /// So many of them were told before.
+    /// Those over which it is told as one.
+    groups: Vec<String>,
+    origin: Origin,
+    so_far: Progress,
+    /// So many changes were told before.
     skip: u32,
     begun: bool,
-    /// Wanted rows, those among them that were told before.
-    rows: u64,
     /// The client's text of the rows that come, until it was told.
     source: Option<String>,
 }
@@ -89,9 +105,17 @@ impl Teller {
         Teller {
             group: group.to_owned(),
             wanted,
+            is_hidden: false,
+            types: Types::Heddle,
+            now_ms: 0,
             described: HashMap::new(),
             current: Current::default(),
         }
+    }
+
+    /// Tells nothing from here on.
+    pub fn hide(&mut self) {
+        self.is_hidden = true;
     }
 
     /// A transaction begins, of which so many changes were told before; `None` when not even its beginning
@@ -100,6 +124,7 @@ impl Teller {
         self.current = Current {
             gtid: gtid.to_string(),
             time_s,
+            origin: Origin::of(gtid),
             xid: xid.map(name),
             skip: told.unwrap_or(0),
             begun: told.is_some(),
@@ -119,6 +144,7 @@ impl Teller {
             Part::Rows(rows) if rows.table.database == OWN_DATABASE => self.own_rows(rows)?,
             Part::Rows(rows) => self.rows(rows, out)?,
             Part::Statement(statement) => self.statement(statement, out),
+            Part::Block(block) => self.block(block, out),
         }
         Ok(())
     }
@@ -130,7 +156,8 @@ impl Teller {
             return None;
         }
         let mut line = self.head("commit", &current);
-        line.push_str(&format!(",\"rows\":{}", current.rows));
+        line.push_str(&format!(",\"rows\":{}", current.so_far.rows));
+        line.push_str(&self.record_end(&current));
         Some(Told { line, index: None })
     }
 
@@ -149,7 +176,12 @@ impl Teller {
     /// Tells that the transaction has begun, if it was not told.
     fn ensure_begun(&mut self, index: u32, out: &mut Vec<Told>) {
         if !std::mem::replace(&mut self.current.begun, true) {
-            let line = self.head("begin", &self.current);
+            let mut line = self.head("begin", &self.current);
+            if !self.current.groups.is_empty() {
+                let groups = serde_json::Value::from(self.current.groups.clone());
+                line.push_str(&format!(",\"groups\":{groups}"));
+            }
+            line.push_str(&self.record_begin());
             out.push(Told {
                 line,
                 index: Some(index),
@@ -158,10 +190,10 @@ impl Teller {
     }
 
     fn statement(&mut self, statement: &Statement, out: &mut Vec<Told>) {
-        let before = self.current.index;
-        self.current.index += 1;
-        let is_hidden = is_harmless(&statement.text) || statement.database == OWN_DATABASE;
-        if self.current.index <= self.current.skip || is_hidden {
+        let before = self.current.so_far.index;
+        self.current.so_far.index += 1;
+        let is_hidden = self.is_hidden || is_hidden(statement);
+        if self.current.so_far.index <= self.current.skip || is_hidden {
             return;
         }
         self.ensure_begun(before, out);
@@ -173,10 +205,31 @@ impl Teller {
         line.push_str(",\"database\":");
         json::text(&statement.database, &mut line);
         line.push_str(",\"sql\":");
-        json::text(&String::from_utf8_lossy(&statement.text), &mut line);
+        let sql = statement.context.words(&statement.text);
+        json::text(&sql, &mut line);
+        json::context(statement, &mut line);
+        if event == "ddl" {
+            line.push_str(&self.record_definition(&statement.database, &sql, None));
+        }
         out.push(Told {
             line,
-            index: Some(self.current.index),
+            index: Some(self.current.so_far.index),
+        });
+    }
+
+    /// A piece of the file of a LOAD DATA that comes.
+    fn block(&mut self, block: &Block, out: &mut Vec<Told>) {
+        let before = self.current.so_far.index;
+        self.current.so_far.index += 1;
+        if self.current.so_far.index <= self.current.skip || self.is_hidden {
+            return;
+        }
+        self.ensure_begun(before, out);
+        let mut line = self.head("block", &self.current);
+        json::block(block, &mut line);
+        out.push(Told {
+            line,
+            index: Some(self.current.so_far.index),
         });
     }
 
@@ -184,14 +237,11 @@ impl Teller {
     fn own_rows(&mut self, rows: &Rows) -> Result<(), String> {
         for change in rows.changes() {
             let change = change?;
-            self.current.index += 1;
-            if rows.table.name == DECISIONS && rows.kind == Kind::Insert {
-                let id = change.after.as_ref().and_then(|image| image.first());
-                if let Some(Some(Cell::Bytes(bytes))) = id
-                    && let Some(id) = GlobalId::decode(bytes)
-                {
-                    self.current.xid = Some(id.to_string());
-                }
+            self.current.so_far.index += 1;
+            if may_decide(rows)
+                && let Some(id) = change.after.as_ref().and_then(decided)
+            {
+                self.current.xid = Some(id.to_string());
             }
         }
         Ok(())
@@ -199,17 +249,17 @@ impl Teller {
 
     fn rows(&mut self, rows: &Rows, out: &mut Vec<Told>) -> Result<(), String> {
         let table = &rows.table;
-        let is_wanted = self.wanted.has(&table.database, &table.name);
+        let is_wanted = !self.is_hidden && self.wanted.has(&table.database, &table.name);
         let is_named = table.columns.iter().all(|column| column.name.is_some());
         for change in rows.changes() {
             let change = change?;
-            let before = self.current.index;
-            self.current.index += 1;
+            let before = self.current.so_far.index;
+            self.current.so_far.index += 1;
             if !is_wanted {
                 continue;
             }
-            self.current.rows += 1;
-            if self.current.index <= self.current.skip {
+            self.count(table, &change);
+            if self.current.so_far.index <= self.current.skip {
                 continue;
             }
             if !is_named {
@@ -220,11 +270,15 @@ impl Teller {
                 ));
             }
             self.ensure_begun(before, out);
+            if self.debezium().is_some() {
+                self.records(rows, &change, before, out)?;
+                continue;
+            }
             self.describe(table, before, out);
             let line = self.row(rows, &change);
             out.push(Told {
                 line,
-                index: Some(self.current.index),
+                index: Some(self.current.so_far.index),
             });
         }
         Ok(())
@@ -510,6 +564,7 @@ mod tests {
             Part::Statement(Statement {
                 database: database.to_owned(),
                 text: text.as_bytes().to_vec(),
+                ..Statement::default()
             })
         };
         let lines = told(

@@ -5,6 +5,10 @@
 //! (empty where that is the same), and the transaction of which so many changes were told (empty and 0
 //! between transactions). While a snapshot of the group is read, `/UNREAD` follows: what of it is to come.
 //! `;.` is the end, so that a token that was cut is none.
+//!
+//! A token of a stream in one order over all groups begins with `2`, and each group has `/UNREAD/CLOCK` in any
+//! case: the number that its logical clock had. At most one group of it is within a transaction, whose count goes on
+//! over the branches at other groups.
 
 use std::fmt;
 
@@ -20,6 +24,7 @@ use crate::snapshot::Unread;
 const BYTES_MAX: usize = 64 << 10;
 
 const VERSION: &str = "1";
+const VERSION_IN_ORDER: &str = "2";
 const END: &str = ".";
 
 /// How much of a group was told.
@@ -41,6 +46,8 @@ pub struct Place {
     pub reached: Reached,
     /// What has still to be read of the group's tables; `None` when a snapshot was not wanted, or is complete.
     pub unread: Option<Unread>,
+    /// The number of its logical clock; `None` in a stream without an order over groups.
+    pub clock: Option<u64>,
 }
 
 /// What a reader of several groups was told.
@@ -65,14 +72,16 @@ impl Token {
             bytes.map_err(|_| malformed("it has other characters than those of a token"))?;
         let inner = String::from_utf8(bytes).map_err(|_| malformed("it is no text"))?;
         let mut parts = inner.split(';');
-        if parts.next() != Some(VERSION) {
-            return Err(malformed("it is of another version"));
-        }
+        let in_order = match parts.next() {
+            Some(VERSION) => false,
+            Some(VERSION_IN_ORDER) => true,
+            _ => return Err(malformed("it is of another version")),
+        };
         let farm = parts.next().ok_or(malformed("it names no farm"))?;
         if parts.next_back() != Some(END) {
             return Err(malformed("its end is missing"));
         }
-        let places = parts.map(|part| place(farm, part, snapshot));
+        let places = parts.map(|part| place(farm, part, in_order, snapshot));
         let token = Token {
             farm: farm.to_owned(),
             places: places.collect::<Result<_, _>>()?,
@@ -81,6 +90,11 @@ impl Token {
             true => Err(TokenError::OtherFarm(farm.chars().take(64).collect())),
             false => Ok(token),
         }
+    }
+
+    /// It is of a stream in one order over all groups.
+    pub fn is_in_order(&self) -> bool {
+        self.places.iter().any(|place| place.clock.is_some())
     }
 }
 
@@ -99,31 +113,44 @@ impl Within {
     pub fn of(token: &str, group: &str) -> Option<Within> {
         let bytes = BASE64.decode(token.trim()).ok()?;
         let inner = std::str::from_utf8(&bytes).ok()?;
-        let mut parts = inner.split(';').skip(2);
-        let reached = parts.find_map(|part| {
-            let (name, reached) = part.rsplit_once('=')?;
-            let (name, _timeline) = name.rsplit_once('@')?;
-            (name == group).then_some(reached)
-        })?;
-        let mut pieces = reached.split('/').skip(3);
-        Some(Within {
-            changes: pieces.next()?.parse().ok()?,
-            unread: pieces.next().unwrap_or_default().to_owned(),
-        })
+        let parts = inner.split(';').skip(2);
+        let (mut found, mut open) = (None, 0);
+        for part in parts {
+            let Some((name, reached)) = part.rsplit_once('=') else {
+                continue;
+            };
+            let mut pieces = reached.split('/').skip(3);
+            let changes: u32 = pieces.next()?.parse().ok()?;
+            open = open.max(changes);
+            if name.rsplit_once('@')?.0 == group {
+                let unread = pieces.next().unwrap_or_default().to_owned();
+                found = Some(Within { changes, unread });
+            }
+        }
+        let mut within = found?;
+        if inner.starts_with(VERSION_IN_ORDER) {
+            within.changes = open;
+        }
+        Some(within)
     }
 }
 
-fn place(farm: &str, part: &str, snapshot: &Snapshot) -> Result<Place, TokenError> {
+fn place(farm: &str, part: &str, in_order: bool, snapshot: &Snapshot) -> Result<Place, TokenError> {
     let malformed = TokenError::Malformed("a group's part is none");
     let (name, reached) = part.rsplit_once('=').ok_or(malformed.clone())?;
     let pieces: Vec<&str> = reached.split('/').collect();
-    let (told, from, open, count, unread) = match pieces[..] {
-        [told, from, open, count] => (told, from, open, count, None),
-        [told, from, open, count, unread] => {
-            let unread = Unread::parse(unread).ok_or(malformed.clone())?;
-            (told, from, open, count, Some(unread))
+    let (told, from, open, count, unread, clock) = match (in_order, &pieces[..]) {
+        (false, &[told, from, open, count]) => (told, from, open, count, "", None),
+        (false, &[told, from, open, count, unread]) => (told, from, open, count, unread, None),
+        (true, &[told, from, open, count, unread, clock]) => {
+            let clock = clock.parse().map_err(|_| malformed.clone())?;
+            (told, from, open, count, unread, Some(clock))
         }
         _ => return Err(malformed),
+    };
+    let unread = match unread {
+        "" => None,
+        unread => Some(Unread::parse(unread).ok_or(malformed.clone())?),
     };
     // Whether the group still has it is asked of the tokens that sessions have.
     let promised = Promises::parse(&format!("1;{farm};{name}={told}"), snapshot)?;
@@ -156,13 +183,18 @@ fn place(farm: &str, part: &str, snapshot: &Snapshot) -> Result<Place, TokenErro
             open,
         },
         unread,
+        clock,
     })
 }
 
 /// As [`Token::parse`] reads it.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut inner = format!("{VERSION};{}", self.farm);
+        let version = match self.is_in_order() {
+            true => VERSION_IN_ORDER,
+            false => VERSION,
+        };
+        let mut inner = format!("{version};{}", self.farm);
         for place in &self.places {
             let Reached { told, from, open } = &place.reached;
             let from = from.as_ref().map(Position::to_string).unwrap_or_default();
@@ -172,8 +204,14 @@ impl fmt::Display for Token {
             };
             let (group, timeline) = (&place.group, place.timeline);
             inner.push_str(&format!(";{group}@{timeline}={told}/{from}/{open}/{count}"));
-            if let Some(unread) = &place.unread {
-                inner.push_str(&format!("/{unread}"));
+            let unread = place.unread.as_ref().map(Unread::to_string);
+            match (place.clock, unread) {
+                (None, None) => {}
+                (None, Some(unread)) => inner.push_str(&format!("/{unread}")),
+                (Some(clock), unread) => {
+                    let unread = unread.unwrap_or_default();
+                    inner.push_str(&format!("/{unread}/{clock}"));
+                }
             }
         }
         inner.push_str(&format!(";{END}"));
@@ -210,8 +248,14 @@ mod tests {
                     open: open.map(|(text, count)| (gtid(text), count)),
                 },
                 unread: None,
+                clock: None,
             }],
         }
+    }
+
+    fn in_order(mut token: Token) -> Token {
+        token.places[0].clock = Some(12);
+        token
     }
 
     fn unread(unread: Unread) -> Token {
@@ -228,6 +272,8 @@ mod tests {
             token(None, Some(("0-2-8", 12))),
             unread(Unread::default()),
             unread(Unread::parse("64.74.37").expect("a table")),
+            in_order(token(Some("0-1-3"), Some(("0-2-8", 12)))),
+            in_order(unread(Unread::parse("64.74.37").expect("a table"))),
         ] {
             let text = token.to_string();
             let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -250,6 +296,13 @@ mod tests {
         let table = Unread::parse("64.74.37").expect("a table");
         assert_eq!(of(unread(table), "g"), within(0, "64.74.37"));
         assert_eq!(of(token(None, None), "other"), None);
+        // In one order over all groups the count is the transaction's, whichever group it began in.
+        let mut two = in_order(token(None, Some(("0-2-8", 12))));
+        let mut other = two.places[0].clone();
+        other.group = "h".to_owned();
+        other.reached.open = None;
+        two.places.push(other);
+        assert_eq!(of(two, "h"), within(12, ""));
         assert_eq!(Within::of("no token", "g"), None);
     }
 

@@ -7,11 +7,13 @@
 //! A transaction of more than a given number of bytes is not kept. It ends with the place from which it is to be read once more.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use farm::Position;
 
-use crate::event::{End, Event, Statement, Xid};
+use crate::event::{Block, End, Event, Statement, Xid};
 use crate::gtid::Gtid;
+use crate::own::Own;
 use crate::rows::Rows;
 
 /// What a part takes besides its bytes.
@@ -27,6 +29,7 @@ pub enum Part {
     Source(Vec<u8>),
     Rows(Rows),
     Statement(Statement),
+    Block(Block),
 }
 
 impl Part {
@@ -36,6 +39,7 @@ impl Part {
                 Part::Source(text) => text.len(),
                 Part::Rows(rows) => rows.bytes(),
                 Part::Statement(statement) => statement.text.len(),
+                Part::Block(block) => block.data.len(),
             }
     }
 }
@@ -43,7 +47,7 @@ impl Part {
 /// Where what a transaction did can be had.
 #[derive(Clone, Debug)]
 pub enum Parts {
-    Kept(Vec<Part>),
+    Kept(Arc<Vec<Part>>),
     /// In the binlog: the transaction of this name, behind this position.
     Reread {
         behind: Position,
@@ -59,6 +63,18 @@ impl Parts {
             Parts::Reread { .. } => 0,
         }
     }
+
+    fn none() -> Parts {
+        Parts::Kept(Arc::default())
+    }
+}
+
+/// What became of a branch with a transaction.
+#[derive(Clone, Debug)]
+pub enum BranchStep {
+    /// With what it did.
+    Prepared(Xid, Parts),
+    RolledBack(Xid),
 }
 
 /// A transaction that has ended.
@@ -71,6 +87,12 @@ pub struct Ended {
     pub xid: Option<Xid>,
     /// It comes behind the beginning; see [`Transactions::new`].
     pub counts: bool,
+    /// It has been told before; see [`Transactions::with_told`].
+    pub was_told: bool,
+    /// What it did in Heddle's own tables.
+    pub own: Own,
+    /// It prepared a branch, or rolled one back.
+    pub branch: Option<BranchStep>,
     /// Empty for a branch that was prepared or rolled back.
     pub parts: Parts,
     /// All transactions up to this one.
@@ -79,6 +101,17 @@ pub struct Ended {
     pub from: Option<Position>,
     /// The file in which it ended, and where.
     pub place: (String, u64),
+}
+
+impl Ended {
+    /// What it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let of_branch = match &self.branch {
+            Some(BranchStep::Prepared(_, parts)) => parts.bytes(),
+            _ => 0,
+        };
+        self.parts.bytes() + of_branch
+    }
 }
 
 /// What cannot be told of a binlog.
@@ -104,13 +137,16 @@ struct Gathered {
     parts: Vec<Part>,
     bytes: usize,
     is_too_long: bool,
+    own: Own,
 }
 
 /// A prepared branch.
 struct Branch {
-    gtid: Gtid,
     before: Position,
-    gathered: Gathered,
+    parts: Parts,
+    /// Of `parts`.
+    bytes: usize,
+    own: Own,
 }
 
 /// Gathers the transactions of one binlog.
@@ -122,6 +158,7 @@ pub struct Transactions {
     /// Branches that were prepared before the reading began, without being read.
     older: HashSet<Xid>,
     bytes_max: usize,
+    gives_told: bool,
 }
 
 impl Transactions {
@@ -134,7 +171,15 @@ impl Transactions {
             prepared: HashMap::new(),
             older,
             bytes_max,
+            gives_told: false,
         }
+    }
+
+    /// Gives what has been told before, too.
+    #[must_use]
+    pub fn with_told(mut self) -> Transactions {
+        self.gives_told = true;
+        self
     }
 
     /// Nothing that was prepared before the reading can come to be told any more.
@@ -169,6 +214,7 @@ impl Transactions {
             Event::Source(text) => Part::Source(text),
             Event::Rows(rows) => Part::Rows(rows),
             Event::Statement(statement) => Part::Statement(statement),
+            Event::Block(block) => Part::Block(block),
         };
         if let Some(open) = &mut self.open {
             open.gathered.add(part, self.bytes_max);
@@ -185,24 +231,31 @@ impl Transactions {
         let (gtid, time_s) = (open.gtid.clone(), open.time_s);
         let was_told = gtid.is_in(&self.told);
         let began = self.has_begun();
+        let mut own = open.gathered.own.clone();
+        let mut step = None;
         let (parts, xid) = match end {
             End::Commit | End::RolledBack => (open.into_parts(), None),
             End::Prepared(xid) => {
-                self.prepare(xid, open);
-                (Parts::Kept(Vec::new()), None)
+                let parts = self.prepare(xid.clone(), open);
+                step = Some(BranchStep::Prepared(xid, parts));
+                (Parts::none(), None)
             }
             End::BranchRolledBack(xid) => {
                 self.prepared.remove(&xid);
                 self.older.remove(&xid);
-                (Parts::Kept(Vec::new()), None)
+                step = Some(BranchStep::RolledBack(xid));
+                (Parts::none(), None)
             }
             End::BranchCommitted(xid) => match self.prepared.remove(&xid) {
-                Some(branch) => (branch.into_parts(), Some(xid)),
+                Some(branch) => {
+                    own = branch.own;
+                    (branch.parts, Some(xid))
+                }
                 None if self.older.remove(&xid) || was_told => (open.into_parts(), Some(xid)),
                 None => return Err(UnknownBranch),
             },
         };
-        if was_told {
+        if was_told && !self.gives_told {
             return Ok(None);
         }
         Ok(Some(Ended {
@@ -211,9 +264,12 @@ impl Transactions {
             xid,
             // What ended while an older branch was prepared is before the beginning, and so is that branch.
             counts: began,
+            was_told,
+            own,
+            branch: step,
             parts: match began {
                 true => parts,
-                false => Parts::Kept(Vec::new()),
+                false => Parts::none(),
             },
             from: self.oldest(&position),
             position,
@@ -221,25 +277,23 @@ impl Transactions {
         }))
     }
 
-    fn prepare(&mut self, xid: Xid, mut open: Open) {
-        let kept: usize = self.prepared.values().map(|it| it.gathered.bytes).sum();
+    /// Keeps what a branch did; gives it, too.
+    fn prepare(&mut self, xid: Xid, mut open: Open) -> Parts {
+        let kept: usize = self.prepared.values().map(|it| it.bytes).sum();
         if kept + open.gathered.bytes > self.bytes_max.saturating_mul(PREPARED_FACTOR) {
             open.gathered.give_up();
         }
         // It is prepared anew, or its preparation is read now.
         self.older.remove(&xid);
-        let Open {
-            gtid,
-            before,
-            gathered,
-            ..
-        } = open;
         let branch = Branch {
-            gtid,
-            before,
-            gathered,
+            before: open.before.clone(),
+            bytes: open.gathered.bytes,
+            own: open.gathered.own.clone(),
+            parts: open.into_parts(),
         };
+        let parts = branch.parts.clone();
         self.prepared.insert(xid, branch);
+        parts
     }
 
     /// Where a reading begins that finds every prepared branch.
@@ -252,6 +306,7 @@ impl Transactions {
 
 impl Gathered {
     fn add(&mut self, part: Part, bytes_max: usize) {
+        self.own.note(&part);
         if self.is_too_long {
             return;
         }
@@ -265,6 +320,7 @@ impl Gathered {
     fn give_up(&mut self) {
         *self = Gathered {
             is_too_long: true,
+            own: std::mem::take(&mut self.own),
             ..Gathered::default()
         };
     }
@@ -272,18 +328,12 @@ impl Gathered {
     fn into_parts(self, behind: Position, gtid: Gtid) -> Parts {
         match self.is_too_long {
             true => Parts::Reread { behind, gtid },
-            false => Parts::Kept(self.parts),
+            false => Parts::Kept(Arc::new(self.parts)),
         }
     }
 }
 
 impl Open {
-    fn into_parts(self) -> Parts {
-        self.gathered.into_parts(self.before, self.gtid)
-    }
-}
-
-impl Branch {
     fn into_parts(self) -> Parts {
         self.gathered.into_parts(self.before, self.gtid)
     }
@@ -325,6 +375,7 @@ mod tests {
         let statement = Statement {
             database: "d".to_owned(),
             text: text.as_bytes().to_vec(),
+            ..Statement::default()
         };
         let mut last = None;
         for event in [
@@ -385,6 +436,28 @@ mod tests {
             shown(run(&mut all, 6, "", End::BranchRolledBack(xid(b"y")))),
             "|0-1-6|-"
         );
+    }
+
+    #[test]
+    fn what_a_branch_did_is_there_when_it_is_prepared() {
+        let mut all = Transactions::new(at(2), HashSet::new(), 1000).with_told();
+        let told = run(&mut all, 1, "a", End::Prepared(xid(b"x"))).expect("told before");
+        assert!(told.was_told && matches!(told.branch, Some(BranchStep::Prepared(..))));
+        run(&mut all, 2, "b", End::Commit);
+        let prepared = run(&mut all, 3, "c", End::Prepared(xid(b"y"))).expect("it has ended");
+        assert!(prepared.bytes() > 0 && prepared.parts.bytes() == 0);
+        let Some(BranchStep::Prepared(name, parts)) = prepared.branch else {
+            panic!("{prepared:?}");
+        };
+        assert_eq!(
+            (name, parts.bytes()),
+            (xid(b"y"), prepared.parts.bytes() + PART_BYTES + 1)
+        );
+        let undone = run(&mut all, 4, "", End::BranchRolledBack(xid(b"y"))).expect("it has ended");
+        assert!(matches!(undone.branch, Some(BranchStep::RolledBack(..))));
+        let committed =
+            run(&mut all, 5, "", End::BranchCommitted(xid(b"x"))).expect("it has ended");
+        assert!(!committed.was_told && committed.own.has_others);
     }
 
     #[test]

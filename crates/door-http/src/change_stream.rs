@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::CommandError;
 use changes::Wanted;
+use changes::debezium::Types;
 use control::{ChangesCounts, ChangesWanted, Lag, SinkCounts, Sinks, Subscriptions};
 use hyper::body::{Body as Answer, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -180,10 +181,17 @@ impl Answer for Lines {
     }
 }
 
-/// The query's words, and the subscription that it names: `from=TOKEN`, `snapshot=true`, `subscription=NAME`, and `group=`, `database=`, `table=`, each as often as wanted.
+/// The query's words, and the subscription that it names: `from=TOKEN`, `snapshot=true`, `order=global`, `types=debezium` with what
+/// belongs to it, `subscription=NAME`, and `group=`, `database=`, `table=`, each as often as wanted.
 fn wanted(query: &str) -> Result<(ChangesWanted, Option<String>), String> {
     let (mut wanted, mut subscription) = (ChangesWanted::default(), None);
     let mut of = Wanted::default();
+    let (mut types, mut prefix) = (None, None);
+    let (mut schema, mut tombstones) = (false, false);
+    let switch = |name: &str, value: String| {
+        let value = value.parse::<bool>();
+        value.map_err(|_| format!("{name} is true or false"))
+    };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let value = plain(value).ok_or_else(|| format!("{name} in the query is no UTF-8"))?;
@@ -193,18 +201,23 @@ fn wanted(query: &str) -> Result<(ChangesWanted, Option<String>), String> {
             "database" => of.databases.push(value),
             "table" => of.tables.push(value),
             "subscription" => subscription = Some(value),
-            "snapshot" => {
-                let value = value.parse();
-                wanted.snapshot = value.map_err(|_| "snapshot is true or false".to_owned())?;
-            }
+            "snapshot" => wanted.snapshot = switch(name, value)?,
+            "types" => types = Some(value),
+            "prefix" => prefix = Some(value),
+            "schema" => schema = switch(name, value)?,
+            "tombstones" => tombstones = switch(name, value)?,
+            "order" if value == "global" => wanted.in_order = true,
+            "order" => return Err("order is global, or left out".to_owned()),
             other => {
                 return Err(format!(
-                    "{other} in the query: there are from, snapshot, subscription, group, database and table"
+                    "{other} in the query: there are from, snapshot, order, types, prefix, schema, tombstones, subscription, group, \
+                     database and table"
                 ));
             }
         }
     }
     wanted.of = of;
+    wanted.types = Types::named(types.as_deref(), prefix.as_deref(), schema, tombstones)?;
     Ok((wanted, subscription))
 }
 
@@ -373,9 +386,20 @@ mod tests {
         assert_eq!(subscription, None);
         assert_eq!(wanted(""), Ok((ChangesWanted::default(), None)));
         assert!(wanted("snapshot=true").is_ok_and(|(it, _)| it.snapshot));
+        assert!(wanted("order=global").is_ok_and(|(it, _)| it.in_order));
         let named = wanted("subscription=a").expect("right");
         assert_eq!(named.1.as_deref(), Some("a"));
-        for wrong in ["x=1", "table=%FF", "table=%G0", "table=%4", "snapshot"] {
+        for wrong in [
+            "x=1",
+            "table=%FF",
+            "table=%G0",
+            "table=%4",
+            "snapshot",
+            "order=any",
+            "types=avro",
+            "schema=true",
+            "types=debezium&prefix=-",
+        ] {
             assert!(wanted(wrong).is_err(), "{wrong}");
         }
     }

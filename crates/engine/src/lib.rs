@@ -30,7 +30,7 @@ pub mod target;
 pub use accounts::{grants, needed, own_privileges};
 pub use dist_txn::{barriers, decisions, held};
 pub use link::watch;
-pub use replication::{errant, exchange, heartbeat, term, topology};
+pub use replication::{clock, errant, exchange, heartbeat, term, topology};
 pub use schema::{definitions, memcached, relations, remembering, sequence, tables};
 
 pub use accounts::{accounts, seen_as};

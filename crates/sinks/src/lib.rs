@@ -18,7 +18,7 @@ mod target;
 mod webhook;
 
 pub use http::{Answer, Poster, Url, trust};
-pub use message::{Message, Read, read};
+pub use message::{Message, Read, Record, read, record_of};
 pub use spec::{Account, Brokers, Compression, Place, Spec};
 pub use target::{Means, Target, Undelivered};
 pub use webhook::signature;

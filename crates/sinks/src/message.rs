@@ -4,8 +4,11 @@
 //! met. So it differs when the event is told again. The id does not: it is made of the group, the transaction and the
 //! number of the change, or of the contents where there is no transaction.
 
+use std::collections::BTreeMap;
+
 use changes::Within;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -27,6 +30,17 @@ pub struct Message {
     pub table: Option<(String, String)>,
     /// The primary key as JSON, of a row that has one.
     pub key: Option<String>,
+    /// What a broker of records gets, where the stream has another form than its own.
+    pub record: Option<Record>,
+}
+
+/// An event as a record with a key and a value of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    pub key: Option<String>,
+    /// `None` says that nothing is left of the key.
+    pub value: Option<String>,
+    pub headers: Vec<(String, String)>,
 }
 
 /// What a line says.
@@ -49,6 +63,11 @@ struct Line {
     table: Option<String>,
     key: Option<Value>,
     error: Option<String>,
+    /// The place among the records of one change, but for the last.
+    part: Option<u32>,
+    topic: Option<String>,
+    value: Option<Value>,
+    headers: Option<BTreeMap<String, Value>>,
 }
 
 /// Reads a line of a change stream, without its end.
@@ -57,8 +76,8 @@ struct Line {
 /// It is none; the text says why.
 pub fn read(line: &[u8]) -> Result<Read, String> {
     let parsed: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let error = parsed.error.unwrap_or_default();
-    let Some(token) = parsed.token else {
+    let error = parsed.error.clone().unwrap_or_default();
+    let Some(token) = parsed.token.clone() else {
         return Ok(Read::End(parsed.event, error));
     };
     match &*parsed.event {
@@ -66,13 +85,17 @@ pub fn read(line: &[u8]) -> Result<Read, String> {
         "heartbeat" | "group" | "gone" => return Ok(Read::Position(token)),
         _ => {}
     }
-    let group = parsed.group.unwrap_or_default();
+    let group = parsed.group.clone().unwrap_or_default();
     let within = Within::of(&token, &group).unwrap_or_default();
     let id = match &parsed.gtid {
         Some(gtid) if parsed.event == "commit" => format!("{group}:{gtid}:commit"),
-        Some(gtid) => format!("{group}:{gtid}:{}:{}", within.changes, parsed.event),
-        None => format!("{group}:{}", digest_of_read(line, &within.unread)),
+        Some(gtid) => {
+            let part = parsed.part.map_or(String::new(), |part| format!(":{part}"));
+            format!("{group}:{gtid}:{}:{}{part}", within.changes, parsed.event)
+        }
+        None => format!("{group}:{}", digest_of_read(&parsed, line, &within.unread)),
     };
+    let record = parsed.topic.as_ref().map(|_| record(&parsed, line));
     let mut with_id = format!("{{\"id\":{},", Value::from(&*id)).into_bytes();
     with_id.extend_from_slice(line.strip_prefix(b"{").unwrap_or(line));
     Ok(Read::Message(Message {
@@ -86,11 +109,56 @@ pub fn read(line: &[u8]) -> Result<Read, String> {
             .key
             .filter(|it| !it.is_null())
             .map(|it| it.to_string()),
+        record,
     }))
 }
 
+/// What a broker of records gets of a line, where that has another form than the stream's own.
+pub fn record_of(line: &[u8]) -> Option<Record> {
+    let parsed: Line = serde_json::from_slice(line).ok()?;
+    parsed.topic.as_ref().map(|_| record(&parsed, line))
+}
+
+/// The key and the value as they stand in the line, so that no number in them is written otherwise.
+fn record(parsed: &Line, line: &[u8]) -> Record {
+    let text = String::from_utf8_lossy(line);
+    // What stands in texts has a backslash in front of its quotes.
+    let mut rest = text.split_once(",\"topic\":").map_or("", |it| it.1);
+    // The value at the front, and what its name has to be.
+    let mut next = |name: &str| {
+        rest = rest.strip_prefix(name)?;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        values.next()?.ok()?;
+        let (value, behind) = rest.split_at(values.byte_offset());
+        rest = behind;
+        Some(value.to_owned())
+    };
+    next("");
+    let (key, value) = (next(",\"key\":"), next(",\"value\":"));
+    let headers = parsed.headers.iter().flatten();
+    Record {
+        key: key.filter(|_| parsed.key.is_some()),
+        value: value.filter(|_| parsed.value.is_some()),
+        headers: headers
+            .map(|(name, value)| (name.clone(), value.to_string()))
+            .collect(),
+    }
+}
+
 /// Of what a snapshot told: the contents and the place in the snapshot, without the token and the time.
-fn digest_of_read(line: &[u8], unread: &str) -> String {
+fn digest_of_read(parsed: &Line, line: &[u8], unread: &str) -> String {
+    if let Some(value) = &parsed.value {
+        let value = value.get("payload").unwrap_or(value);
+        let mut digest = Sha256::new();
+        let table = parsed.database.iter().chain(&parsed.table);
+        table.for_each(|name| digest.update(format!("{name}.")));
+        digest.update(format!(
+            "{} {} {}",
+            parsed.event, value["after"], value["ddl"]
+        ));
+        digest.update(unread);
+        return hex::encode(&digest.finalize()[..DIGEST_BYTES]);
+    }
     let text = String::from_utf8_lossy(line);
     let body = text.split_once("\",\"event\"").map_or(&*text, |it| it.1);
     let mut digest = Sha256::new();
@@ -168,6 +236,27 @@ mod tests {
         };
         assert_eq!(row(1, 5, 7), row(2, 66, 7));
         assert_ne!(row(1, 5, 7), row(1, 5, 8));
+    }
+
+    #[test]
+    fn records_are_what_stands_in_the_line() {
+        let line = |part: &str, value: &str| {
+            let token = tokens::of(3, "0-1-1");
+            format!(
+                r#"{{"token":"{token}","event":"row","group":"g","gtid":"0-1-8","time":1,"database":"d","table":"t"{part},"topic":"h.d.t,\"key\":","key":{{"a":1.10,"value":0}},"value":{value},"headers":{{"__debezium.newkey":{{"a":2}}}}}}"#
+            )
+        };
+        let first = message(&line(r#","part":1"#, r#"{"op":"d", "n":1.50}"#));
+        assert_eq!(first.id, "g:0-1-8:3:row:1");
+        let record = first.record.clone().expect("it has one");
+        assert_eq!(record.key.as_deref(), Some(r#"{"a":1.10,"value":0}"#));
+        assert_eq!(record.value.as_deref(), Some(r#"{"op":"d", "n":1.50}"#));
+        let header = ("__debezium.newkey".to_owned(), r#"{"a":2}"#.to_owned());
+        assert_eq!(record.headers, [header]);
+        assert_eq!(record_of(&first.line), Some(record));
+        let tombstone = message(&line("", "null")).record.expect("it has one");
+        assert_eq!(tombstone.value, None);
+        assert!(tombstone.key.is_some());
     }
 
     #[test]

@@ -89,6 +89,26 @@ const OF_TABLES: ArgSpec = optional(
 const OF_DATABASES: ArgSpec = optional("databases", "comma list: only rows of these");
 const OF_GROUPS: ArgSpec = optional("groups", "comma list: only these");
 const SNAPSHOT: ArgSpec = switch("snapshot", "true: the rows that are there come first");
+const ORDER: ArgSpec = optional(
+    "order",
+    "global: one order over all groups, transactions over several groups whole; default: each group's own",
+);
+const TYPES: ArgSpec = optional(
+    "types",
+    "debezium: the records of Debezium's connector for MySQL; default: the stream's own form",
+);
+const PREFIX: ArgSpec = optional(
+    "prefix",
+    "with types=debezium, what its topics and schemas begin with; default heddle",
+);
+const SCHEMA: ArgSpec = switch(
+    "schema",
+    "true: with types=debezium, keys and values with their schemas",
+);
+const TOMBSTONES: ArgSpec = switch(
+    "tombstones",
+    "true: with types=debezium, a record without a value behind each delete",
+);
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
@@ -231,7 +251,7 @@ commands! {
         []
         "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
     "subscription" "create" OfStreams{CreateSubscription} Leader Admin true
-        [SUBSCRIPTION, OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT]
+        [SUBSCRIPTION, OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT, ORDER, TYPES, PREFIX, SCHEMA, TOMBSTONES]
         "Begins a durable subscription to the change stream, from now on.";
     "subscription" "list" OfStreams{ListSubscriptions} Asked Monitor false
         []
@@ -247,7 +267,7 @@ commands! {
         "Forgets a subscription and its position.";
     "sink" "create" OfStreams{CreateSink} Leader Admin true
         [SINK, required("to", "the target: https://HOST/PATH, http://HOST/PATH, file:NAME, nats://HOST/SUBJECT or kafka://HOST/TOPIC"),
-         OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT,
+         OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT, ORDER, TYPES, PREFIX, SCHEMA, TOMBSTONES,
          optional("target_ca", "file on each router with the certificates that the target is known by; default: those of the Web"),
          optional("user", "whom a broker knows it as"),
          optional("password_file", "file on each router with the password of that user"),

@@ -67,6 +67,10 @@ impl Gatherer {
             "ddl" => self.add(Change::Definition {
                 database: text(&mut event, "database"),
                 sql: text(&mut event, "sql"),
+                context: match event.get_mut("context").map(Value::take) {
+                    Some(Value::Object(context)) => context,
+                    _ => Map::new(),
+                },
             })?,
             "statement" => {
                 let (database, sql) = (text(&mut event, "database"), text(&mut event, "sql"));

@@ -61,6 +61,8 @@ pub enum Change {
     Definition {
         database: String,
         sql: String,
+        /// With what it was run, as far as the stream says it.
+        context: Map<String, Value>,
     },
     /// How a table is made that a snapshot reads.
     Made {

@@ -36,6 +36,7 @@ impl Definition {
     pub fn column(&self) -> Result<Column, String> {
         let number = self.number();
         let (code, metadata, collation) = match (number, self.stored()) {
+            (Some(code::DECIMAL), _) => (code::DECIMAL, self.sizes(), None),
             (Some(code), _) => (code, 0, None),
             (None, Some(stored)) => stored,
             (None, None) => {
@@ -58,6 +59,16 @@ impl Definition {
             },
             members,
         })
+    }
+
+    /// The numbers of `decimal(10,2)`, the first one in the low byte.
+    fn sizes(&self) -> u16 {
+        let inner = self.column_type.split_once('(');
+        let inner = inner.and_then(|(_, rest)| rest.split_once(')'));
+        let mut sizes = inner.map_or("", |it| it.0).split(',').map(str::trim);
+        let mut size = || sizes.next()?.parse::<u8>().ok();
+        let (first, second) = (size().unwrap_or(0), size().unwrap_or(0));
+        u16::from_le_bytes([first, second])
     }
 
     fn number(&self) -> Option<u8> {
@@ -84,11 +95,16 @@ impl Definition {
         let plain = |code| (code, 0, None);
         Some(match &*self.data_type {
             "date" => plain(code::DATE),
-            "time" => plain(code::TIME2),
-            "datetime" => plain(code::DATETIME2),
-            "timestamp" => plain(code::TIMESTAMP2),
+            "time" => (code::TIME2, self.sizes(), None),
+            "datetime" => (code::DATETIME2, self.sizes(), None),
+            "timestamp" => (code::TIMESTAMP2, self.sizes(), None),
             "year" => plain(code::YEAR),
-            "bit" => plain(code::BIT),
+            // Whole bytes, and the bits besides.
+            "bit" => (
+                code::BIT,
+                (self.sizes() & 0xFF) / 8 << 8 | self.sizes() % 8,
+                None,
+            ),
             "json" => plain(code::JSON),
             "enum" => (code::ENUM, 0, self.collation),
             "set" => (code::SET, 0, self.collation),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::json;
-use crate::rows::Image;
+use crate::rows::{Change, Image};
 use crate::table::Table;
 
 use super::{Teller, named, of_table};
@@ -22,18 +22,22 @@ impl Teller {
         named(database, table, &mut line);
         line.push_str(",\"sql\":");
         json::text(sql, &mut line);
-        line
+        line + &self.record_definition(database, sql, Some(time_s))
     }
 
     /// The lines of the rows, without those whose keys `is_stale` names; the last one ends the transaction.
+    ///
+    /// # Errors
+    /// A row cannot be told in the form that is wanted; the text says why.
     pub fn read(
         &mut self,
         read: &Rows,
         time_s: u32,
         is_stale: impl Fn(&str) -> bool,
-    ) -> Vec<String> {
+    ) -> Result<Vec<String>, String> {
         let mut lines = vec![self.head_of_reading("begin", time_s)];
-        if let Some(description) = self.new_description(&read.table) {
+        let is_own = self.debezium().is_none();
+        if let Some(description) = self.new_description(&read.table).filter(|_| is_own) {
             let mut line = self.head_of_reading("columns", time_s);
             line.push_str(&description);
             lines.push(line);
@@ -47,6 +51,15 @@ impl Teller {
             told += 1;
             let mut line = self.head_of_reading("row", time_s);
             of_table(&read.table, &mut line);
+            if !is_own {
+                let change = Change {
+                    before: None,
+                    after: Some(row.clone()),
+                };
+                line.push_str(&self.record_read(&read.table, &change, time_s)?);
+                lines.push(line);
+                continue;
+            }
             line.push_str(",\"kind\":\"read\",\"key\":");
             line.push_str(key.as_deref().unwrap_or("null"));
             line.push_str(",\"before\":null,\"after\":");
@@ -56,7 +69,7 @@ impl Teller {
         let mut line = self.head_of_reading("commit", time_s);
         line.push_str(&format!(",\"rows\":{told}"));
         lines.push(line);
-        lines
+        Ok(lines)
     }
 
     /// Everything has been read.
@@ -108,6 +121,7 @@ mod tests {
         };
         let mut teller = Teller::new("g", Wanted::default());
         let lines = teller.read(&read, 9, |key| key == r#"{"a":1}"#);
+        let lines = lines.expect("it can be told");
         const HEAD: &str = r#""group":"g","snapshot":true,"time":9"#;
         assert_eq!(lines.len(), 4);
         assert_eq!(lines[0], format!(r#""event":"begin",{HEAD}"#));
@@ -117,7 +131,7 @@ mod tests {
         );
         assert_eq!(lines[2], row);
         assert_eq!(lines[3], format!(r#""event":"commit",{HEAD},"rows":1"#));
-        let again = teller.read(&read, 9, |_| true);
+        let again = teller.read(&read, 9, |_| true).expect("it can be told");
         assert_eq!(again.len(), 2, "the columns were told");
     }
 }

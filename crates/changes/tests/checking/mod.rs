@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use changes::debezium::{Debezium, Types};
 use changes::{Decoder, Event, LogFile, Part, Parts, Teller, Transactions, Wanted, sql};
 use farm::Position;
 
@@ -17,19 +18,30 @@ pub fn check(input: &[u8]) -> usize {
     let mut decoder = Decoder::new(log.engine(), nothing.clone());
     let mut all = Transactions::new(nothing, HashSet::new(), BYTES_MAX);
     let mut teller = Teller::new("g", Wanted::default());
+    let mut records = Teller::new("g", Wanted::default());
+    records.tell_as(Types::Debezium(Debezium {
+        schema: true,
+        tombstones: true,
+        ..Debezium::default()
+    }));
     let mut lines = 0;
     while let Ok(Some(raw)) = log.read_event() {
         let Ok(told) = decoder.take(raw) else {
             return lines;
         };
         for event in told.into_iter().chain(decoder.due()) {
-            lines += tell(&mut decoder, &mut all, &mut teller, event);
+            lines += tell(&decoder, &mut all, [&mut teller, &mut records], event);
         }
     }
     lines
 }
 
-fn tell(decoder: &mut Decoder, all: &mut Transactions, teller: &mut Teller, event: Event) -> usize {
+fn tell(
+    decoder: &Decoder,
+    all: &mut Transactions,
+    [teller, records]: [&mut Teller; 2],
+    event: Event,
+) -> usize {
     let position = decoder.position().clone();
     let ended = all.take(event, &position, decoder.place(), decoder.time_s());
     let Ok(Some(ended)) = ended else {
@@ -39,8 +51,11 @@ fn tell(decoder: &mut Decoder, all: &mut Transactions, teller: &mut Teller, even
         return 0;
     };
     teller.begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
-    let mut lines = Vec::new();
-    for part in parts {
+    records.begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
+    let (mut lines, mut other) = (Vec::new(), Vec::new());
+    for part in parts.iter() {
+        // Not everything can be told in this form.
+        let _ = records.part(part, &mut other);
         if teller.part(part, &mut lines).is_err() {
             return lines.len();
         }
@@ -52,7 +67,8 @@ fn tell(decoder: &mut Decoder, all: &mut Transactions, teller: &mut Teller, even
         }
     }
     lines.extend(teller.end());
-    for line in &lines {
+    other.extend(records.end());
+    for line in lines.iter().chain(&other) {
         let line = format!("{{{}}}", line.line);
         assert!(
             serde_json::from_str::<serde_json::Value>(&line).is_ok(),

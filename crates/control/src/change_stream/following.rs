@@ -4,10 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use changes::{
-    Ended, Event, Gtid, Part, Parts, Place, Reached, Teller, Told, Transactions, UnknownBranch,
-    Unread, Wanted,
-};
+use changes::{Ended, Place, Reached, Transactions, UnknownBranch, Unread, Wanted};
 use engine::binlog::{Reader, Shown, is_gap, shown, vantage};
 use engine::chunk::Made;
 use engine::{Error, Link, Login};
@@ -16,6 +13,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::ordering::Ordering;
 use super::outlet::{Left, Outlet};
 use super::reading::Reading;
 use super::shared::{Listener, SharedReadings};
@@ -24,8 +22,10 @@ use super::{ChangesCounts, Reads};
 use sharing::Joining;
 use snapshot::done;
 
+mod in_order;
 mod sharing;
 mod snapshot;
+mod telling;
 
 /// Longer transactions are not kept while they wait for their replica: they are read once more.
 const TRANSACTION_BYTES_MAX: usize = 8 << 20;
@@ -96,8 +96,13 @@ impl From<UnknownBranch> for Trouble {
 /// Follows one group for one stream.
 pub(super) struct Follower {
     source: Source,
-    teller: Teller,
     outlet: Arc<Mutex<Outlet>>,
+    /// Of a stream in one order over all groups.
+    order: Option<Arc<Ordering>>,
+    /// What was told before this stream has been read once more.
+    is_replayed: bool,
+    /// The outlet has the group's place.
+    is_placed: bool,
     /// `None` until the stream has begun here.
     reached: Option<Reached>,
     /// Where it can begin: behind the last transaction that comes before.
@@ -117,16 +122,17 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn new(
         source: Source,
-        wanted: Wanted,
-        wants_snapshot: bool,
+        (wanted, wants_snapshot): (Wanted, bool),
         outlet: Arc<Mutex<Outlet>>,
-        readings: &Arc<SharedReadings>,
-        counts: &Arc<ChangesCounts>,
+        order: Option<Arc<Ordering>>,
+        (readings, counts): (&Arc<SharedReadings>, &Arc<ChangesCounts>),
     ) -> Follower {
         Follower {
-            teller: Teller::new(&source.group, wanted.clone()),
             source,
             outlet,
+            order,
+            is_replayed: false,
+            is_placed: false,
             reached: None,
             start: None,
             gaps: 0,
@@ -150,6 +156,11 @@ impl Follower {
         let timeout_ms = self.source.timeout_ms();
         self.reading = unread.map(|it| Reading::new(it, self.wanted.clone(), timeout_ms));
         self.reached = place.map(|place| place.reached);
+        self.is_placed = self.reached.is_some();
+        self.is_replayed = !self.is_placed;
+        if let Some(order) = &self.order {
+            order.take_notes(&group, self.reading.is_some());
+        }
         loop {
             let Some(primary) = self.source.primary().await else {
                 let told = self.outlet.lock().await.forget(&group).await;
@@ -201,8 +212,13 @@ impl Follower {
         let _counted = Reads::new(&self.counts);
         let timeout_ms = self.source.timeout_ms();
         let mut link = self.enter(primary).await?;
+        self.know_decided(&mut link).await?;
         let (from, until, mut transactions) =
             beginning(&mut link, timeout_ms, self.reached.as_ref()).await?;
+        self.know_decided(&mut link).await?;
+        if self.order.is_some() {
+            transactions = transactions.with_told();
+        }
         let mut reader =
             Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
         self.look_at_tables(primary).await?;
@@ -225,6 +241,7 @@ impl Follower {
         loop {
             let is_sure = reader.position().covers(&until);
             let begins = is_sure && transactions.has_begun();
+            self.end_replay(reader.position());
             tokio::select! {
                 event = reader.next(), if waiting.has_room() => {
                     let event = event?;
@@ -235,7 +252,7 @@ impl Follower {
                     if ended.is_err() && !is_sure {
                         return Err(Trouble::Server(lost(&primary.login, ENDED_EARLY)));
                     }
-                    if let Some(ended) = ended? {
+                    if let Some(ended) = ended?.and_then(|it| self.not_told(it)) {
                         waiting.add(ended);
                         wanted.notify_one();
                     }
@@ -313,15 +330,23 @@ impl Follower {
 
     /// The stream begins, if it has not.
     async fn begin(&mut self, primary: &Primary) -> Result<(), Left> {
+        if let Some(order) = self.order.clone() {
+            if self.reached.is_none() {
+                self.reached = self.start.take();
+            }
+            return self.begin_in_order(&order, primary).await;
+        }
         let Some(reached) = self.start.take().filter(|_| self.reached.is_none()) else {
             return Ok(());
         };
         self.reached = Some(reached.clone());
+        self.is_placed = true;
         let place = Place {
             group: self.source.group.clone(),
             timeline: primary.timeline,
             reached,
             unread: self.reading.as_ref().map(|it| it.unread().clone()),
+            clock: None,
         };
         self.outlet.lock().await.begin(place).await
     }
@@ -350,8 +375,14 @@ impl Follower {
             open: None,
         };
         if !ended.counts {
+            if let Some(order) = &self.order {
+                self.replay_early(order, ended);
+            }
             self.start = Some(reached);
             return Ok(());
+        }
+        if let Some(order) = self.order.clone() {
+            return self.take_in_order(&order, primary, ended).await;
         }
         // All branches that were prepared before the stream have ended.
         self.begin(primary).await?;
@@ -367,94 +398,6 @@ impl Follower {
         let mut begun = self.outlet.lock().await.begun();
         // The outlet lives as long as this.
         let _ = begun.wait_for(|begun| *begun).await;
-    }
-
-    async fn tell(
-        &mut self,
-        primary: &Primary,
-        ended: &Ended,
-        reached: &Reached,
-    ) -> Result<(), Trouble> {
-        let so_far = self.reached.clone().unwrap_or_else(|| reached.clone());
-        let open = so_far.open.as_ref().filter(|(gtid, _)| *gtid == ended.gtid);
-        let told = open.map(|(_, count)| *count);
-        self.teller
-            .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), told);
-        // Kept to the end: a transaction's lines stand together.
-        let mut outlet = Arc::clone(&self.outlet).lock_owned().await;
-        let inside = |index| Reached {
-            open: Some((ended.gtid.clone(), index)),
-            ..so_far.clone()
-        };
-        match &ended.parts {
-            Parts::Kept(parts) => {
-                for part in parts {
-                    self.tell_part(part, &inside, &mut outlet).await?;
-                }
-            }
-            Parts::Reread { behind, gtid } => {
-                self.reread(primary, (behind, gtid), &inside, &mut outlet)
-                    .await?;
-            }
-        }
-        let group = &self.source.group;
-        match self.teller.end() {
-            Some(Told { line, .. }) => outlet.tell(group, &line, reached.clone()).await?,
-            None => outlet.reach(group, reached.clone()),
-        }
-        Ok(())
-    }
-
-    async fn tell_part(
-        &mut self,
-        part: &Part,
-        inside: &(dyn Fn(u32) -> Reached + Sync),
-        outlet: &mut Outlet,
-    ) -> Result<(), Trouble> {
-        if let Some(reading) = &mut self.reading {
-            let is_more = reading.note(part);
-            if is_more.map_err(|why| Trouble::Broken("error", why))? {
-                outlet.leave_unread(&self.source.group, Some(reading.unread().clone()));
-            }
-        }
-        let mut lines = Vec::new();
-        let told = self.teller.part(part, &mut lines);
-        for Told { line, index } in lines {
-            let reached = inside(index.unwrap_or(0));
-            self.reached = Some(reached.clone());
-            outlet.tell(&self.source.group, &line, reached).await?;
-        }
-        told.map_err(|why| Trouble::Broken("error", why))
-    }
-
-    /// Tells a transaction that was too long to be kept, as it is read once more.
-    async fn reread(
-        &mut self,
-        primary: &Primary,
-        (behind, gtid): (&Position, &Gtid),
-        inside: &(dyn Fn(u32) -> Reached + Sync),
-        outlet: &mut Outlet,
-    ) -> Result<(), Trouble> {
-        let timeout_ms = self.source.timeout_ms();
-        let mut reader =
-            Reader::with_sources(&primary.login, behind, HEARTBEAT_MS, timeout_ms).await?;
-        let mut is_it = false;
-        loop {
-            let part = match reader.next().await? {
-                Event::Begin(begun) => {
-                    is_it = begun == *gtid;
-                    continue;
-                }
-                Event::End(_) if is_it => return Ok(()),
-                Event::Source(text) => Part::Source(text),
-                Event::Rows(rows) => Part::Rows(rows),
-                Event::Statement(statement) => Part::Statement(statement),
-                Event::End(_) | Event::Alive => continue,
-            };
-            if is_it {
-                self.tell_part(&part, inside, outlet).await?;
-            }
-        }
     }
 }
 
@@ -494,7 +437,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn add(&mut self, ended: Ended) {
-        self.bytes += ended.parts.bytes();
+        self.bytes += ended.bytes();
         self.all.push_back(ended);
     }
 
@@ -514,7 +457,7 @@ impl Waiting {
             shown.has(&ended.gtid, place) && source.is_acknowledged(&ended.gtid)
         })?;
         let ended = self.all.pop_front()?;
-        self.bytes -= ended.parts.bytes();
+        self.bytes -= ended.bytes();
         Some(ended)
     }
 }

@@ -9,7 +9,9 @@
 //!
 //! Must not know: HTTP, what binlog events look like.
 
+mod clock;
 mod following;
+mod ordering;
 mod outlet;
 mod reading;
 mod shared;
@@ -24,6 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use catalog::command::CommandError;
+use changes::debezium::Types;
 use changes::{Token, Wanted};
 use farm::{GroupKind, Snapshot, TokenError};
 use tokio::sync::{Mutex, mpsc};
@@ -32,7 +35,9 @@ use tokio::time::MissedTickBehavior;
 
 use crate::context::Context;
 use crate::links::Links;
+use clock::Clock;
 use following::{Final, Follower};
+use ordering::Ordering;
 use outlet::Outlet;
 use shared::SharedReadings;
 
@@ -58,6 +63,17 @@ pub struct ChangesWanted {
     pub of: Wanted,
     /// The rows that are there first, of groups that the token does not know.
     pub snapshot: bool,
+    /// One order over all groups.
+    pub in_order: bool,
+    /// The form of rows and values.
+    pub types: Types,
+}
+
+impl ChangesWanted {
+    /// Whether anything of the group is told. In one order over all groups the others are read, too.
+    fn tells(&self, group: &str) -> bool {
+        self.groups.is_empty() || self.groups.iter().any(|it| it == group)
+    }
 }
 
 /// A stream that begins.
@@ -87,6 +103,7 @@ pub struct ChangeStreams {
     links: Arc<Links>,
     counts: Arc<ChangesCounts>,
     readings: Arc<SharedReadings>,
+    clock: Arc<Clock>,
 }
 
 impl ChangeStreams {
@@ -96,6 +113,7 @@ impl ChangeStreams {
             links: Arc::clone(links),
             counts: Arc::default(),
             readings: Arc::default(),
+            clock: Arc::new(Clock::new(context, links)),
         }
     }
 
@@ -111,7 +129,10 @@ impl ChangeStreams {
     /// cluster.
     pub fn open(self: &Arc<Self>, wanted: ChangesWanted) -> Result<ChangesOpened, CommandError> {
         let snapshot = self.context.snapshot_now();
-        let groups = groups(&wanted.groups, &snapshot)?;
+        let mut groups = groups(&wanted.groups, &snapshot)?;
+        if wanted.in_order {
+            groups = all_groups(&snapshot)?;
+        }
         let token = match &wanted.from {
             Some(text) => Token::parse(text, &snapshot).map_err(|error| refused(&error))?,
             None => Token {
@@ -119,9 +140,16 @@ impl ChangeStreams {
                 places: Vec::new(),
             },
         };
+        if !token.places.is_empty() && token.is_in_order() != wanted.in_order {
+            return Err(CommandError::Usage(of_other_order(wanted.in_order)));
+        }
         let (sender, lines) = mpsc::channel(CHUNKS_MAX);
-        let outlet = Outlet::new(token, &groups, sender, &self.counts);
-        let serving = Box::pin(Arc::clone(self).serve(wanted, groups, outlet));
+        let order = wanted
+            .in_order
+            .then(|| Arc::new(Ordering::new(&token, &groups, &self.clock)));
+        let parts = (wanted.clone(), token);
+        let outlet = Outlet::new(parts, &groups, order.clone(), sender, &self.counts);
+        let serving = Box::pin(Arc::clone(self).serve(wanted, groups, order, outlet));
         Ok(ChangesOpened { lines, serving })
     }
 
@@ -130,6 +158,7 @@ impl ChangeStreams {
         self: Arc<Self>,
         wanted: ChangesWanted,
         groups: BTreeSet<String>,
+        order: Option<Arc<Ordering>>,
         outlet: Outlet,
     ) {
         self.counts.streams.fetch_add(1, Relaxed);
@@ -142,15 +171,13 @@ impl ChangeStreams {
         let mut beat = interval(HEARTBEAT);
         let mut tell = interval(TELL_SERVERS);
         let follow = |group: &String| {
-            let (source, outlet) = (self.source(group), Arc::clone(&outlet));
-            let (readings, counts) = (&self.readings, &self.counts);
+            let reads = wanted.snapshot && wanted.tells(group);
             Follower::new(
-                source,
-                wanted.of.clone(),
-                wanted.snapshot,
-                outlet,
-                readings,
-                counts,
+                self.source(group),
+                (wanted.of.clone(), reads),
+                Arc::clone(&outlet),
+                order.clone(),
+                (&self.readings, &self.counts),
             )
             .follow()
         };
@@ -163,7 +190,12 @@ impl ChangeStreams {
                 () = left.closed() => break,
                 Some(ended) = followers.join_next() => match ended {
                     // The farm does not have the group any more.
-                    Ok(Final::GroupGone(group)) => drop(followed.remove(&group)),
+                    Ok(Final::GroupGone(group)) => {
+                        followed.remove(&group);
+                        if let Some(order) = &order {
+                            order.leave(&group);
+                        }
+                    }
                     Ok(Final::Told | Final::ClientLeft) => break,
                     Err(error) => {
                         tracing::error!("a change stream panicked: {error}; please report it");
@@ -171,9 +203,12 @@ impl ChangeStreams {
                     }
                 },
                 _ = look.tick() => {
-                    if wanted.groups.is_empty() {
+                    if wanted.groups.is_empty() || wanted.in_order {
                         for group in self.replicating() {
                             if followed.insert(group.clone()) {
+                                if let Some(order) = &order {
+                                    order.join(&group);
+                                }
                                 followers.spawn(follow(&group));
                             }
                         }
@@ -265,6 +300,33 @@ fn groups(named: &[String], snapshot: &Snapshot) -> Result<BTreeSet<String>, Com
         )),
         false => Ok(meant.iter().map(|group| group.name.to_string()).collect()),
     }
+}
+
+/// All groups, for one order over them.
+fn all_groups(snapshot: &Snapshot) -> Result<BTreeSet<String>, CommandError> {
+    if let Some(galera) = snapshot
+        .groups
+        .iter()
+        .find(|it| it.kind == GroupKind::Galera)
+    {
+        let why = format!(
+            "there is no order over all groups, since group {} is a Galera cluster, whose nodes' binlogs are not the \
+             same; leave order=global out, and name the other groups by group=NAME",
+            galera.name
+        );
+        return Err(CommandError::Refused(why));
+    }
+    let all = snapshot.groups.iter();
+    let all = all.filter(|group| group.kind == GroupKind::Replication);
+    Ok(all.map(|group| group.name.to_string()).collect())
+}
+
+fn of_other_order(in_order: bool) -> String {
+    match in_order {
+        true => "from: the token is of a stream without order=global; begin one with it anew, without a token",
+        false => "from: the token is of a stream with order=global; add that",
+    }
+    .to_owned()
 }
 
 fn refused(error: &TokenError) -> CommandError {

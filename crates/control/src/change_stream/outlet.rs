@@ -1,15 +1,16 @@
 //! Where the lines of a stream's groups come together, each with the token of the moment behind it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use changes::{Place, Reached, Token, Unread};
+use changes::{Place, Reached, Teller, Token, Unread};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::ChangesCounts;
+use super::ordering::Ordering;
+use super::{ChangesCounts, ChangesWanted};
 
 /// Lines are sent when they are so long together.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -19,6 +20,9 @@ const CHUNK_BYTES: usize = 32 << 10;
 pub(super) struct Left;
 
 pub(super) struct Outlet {
+    wanted: ChangesWanted,
+    tellers: HashMap<String, Teller>,
+    order: Option<Arc<Ordering>>,
     token: Token,
     /// Groups that have not begun: a token without them would miss their changes.
     missing: BTreeSet<String>,
@@ -31,8 +35,9 @@ pub(super) struct Outlet {
 
 impl Outlet {
     pub(super) fn new(
-        token: Token,
+        (wanted, token): (ChangesWanted, Token),
         groups: &BTreeSet<String>,
+        order: Option<Arc<Ordering>>,
         sender: mpsc::Sender<Vec<u8>>,
         counts: &Arc<ChangesCounts>,
     ) -> Outlet {
@@ -40,6 +45,9 @@ impl Outlet {
         let missing: BTreeSet<String> = groups.iter().filter(known).cloned().collect();
         let (begun, _) = watch::channel(missing.is_empty());
         Outlet {
+            wanted,
+            tellers: HashMap::new(),
+            order,
             token,
             missing,
             begun,
@@ -48,6 +56,21 @@ impl Outlet {
             sent_at: Instant::now(),
             counts: Arc::clone(counts),
         }
+    }
+
+    /// Tells the transactions of a group.
+    pub(super) fn teller(&mut self, group: &str) -> &mut Teller {
+        let wanted = &self.wanted;
+        let teller = self.tellers.entry(group.to_owned()).or_insert_with(|| {
+            let mut teller = Teller::new(group, wanted.of.clone());
+            teller.tell_as(wanted.types.clone());
+            if !wanted.tells(group) {
+                teller.hide();
+            }
+            teller
+        });
+        teller.set_now(catalog::event::epoch_ms());
+        teller
     }
 
     /// Who waits for the client to leave.
@@ -118,6 +141,13 @@ impl Outlet {
         }
     }
 
+    /// Where the group is in the order over all groups.
+    pub(super) fn put_in_order(&mut self, group: &str, clock: Option<u64>) {
+        if let Some(place) = self.token.places.iter_mut().find(|it| it.group == group) {
+            place.clock = clock;
+        }
+    }
+
     /// Tells a line with which so much of the group is told.
     pub(super) async fn tell(
         &mut self,
@@ -146,7 +176,14 @@ impl Outlet {
         if self.sent_at.elapsed() < period / 2 {
             return Ok(());
         }
-        self.say("heartbeat", "", "");
+        let late = self.order.as_ref().map(|order| order.late());
+        match late.filter(|late| !late.is_empty()) {
+            None => self.say("heartbeat", "", ""),
+            Some(late) => {
+                let groups = serde_json::Value::from(late);
+                self.add(&format!("\"event\":\"heartbeat\",\"waits_for\":{groups}"));
+            }
+        }
         self.flush().await
     }
 

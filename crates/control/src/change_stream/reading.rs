@@ -84,13 +84,14 @@ impl Reading {
         self.chunk = None;
     }
 
-    /// Begins to read the next chunk, unless one is under way. Everything up to here has been told.
-    pub(super) fn go_on(&mut self) {
+    /// Begins to read the next chunk, unless one is under way. Everything up to here has been told. True when
+    /// it begins.
+    pub(super) fn go_on(&mut self) -> bool {
         let Some(login) = self.login.clone() else {
-            return;
+            return false;
         };
         if self.chunk.is_some() || !self.running.is_empty() {
-            return;
+            return false;
         }
         self.noted.clear();
         self.is_spoiled = false;
@@ -103,6 +104,12 @@ impl Reading {
         };
         let (tables, reader) = (self.tables.take(), self.reader.take());
         self.running.spawn(next.read(tables, reader));
+        true
+    }
+
+    /// What was told cannot be noted row by row: the chunk is read anew.
+    pub(super) fn spoil(&mut self) {
+        self.is_spoiled = true;
     }
 
     /// Waits until a chunk has been read. Dropped before, nothing is lost.
@@ -166,7 +173,7 @@ impl Reading {
             Part::Statement(it) if defines(&it.text) && !is_harmless(&it.text) => {
                 Ok(self.note_definition(&it.text))
             }
-            Part::Statement(_) | Part::Source(_) => Ok(false),
+            Part::Statement(_) | Part::Source(_) | Part::Block(_) => Ok(false),
         }
     }
 
@@ -320,6 +327,7 @@ mod tests {
         Part::Statement(Statement {
             database: "d".to_owned(),
             text: text.as_bytes().to_vec(),
+            ..Statement::default()
         })
     }
 

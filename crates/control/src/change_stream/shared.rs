@@ -132,11 +132,11 @@ impl Shared {
 impl Kept {
     fn add(&mut self, ended: Ended, bytes_max: usize, max: usize) {
         self.end = Some(ended.position.clone());
-        self.bytes += ended.parts.bytes();
+        self.bytes += ended.bytes();
         self.last.push_back(Arc::new(ended));
         while self.last.len() > 1 && (self.bytes > bytes_max || self.last.len() > max) {
             if let Some(oldest) = self.last.pop_front() {
-                self.bytes -= oldest.parts.bytes();
+                self.bytes -= oldest.bytes();
                 self.forgotten += 1;
             }
         }

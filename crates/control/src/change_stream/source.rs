@@ -123,4 +123,14 @@ impl Source {
     pub(super) fn farm(&self) -> String {
         self.context.snapshot_now().farm_id.to_string()
     }
+
+    /// The farm as it is now.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.context.snapshot_now()
+    }
+
+    /// The servers of another group.
+    pub(super) fn of(&self, group: &str) -> Source {
+        Source::new(&self.context, &self.links, group)
+    }
 }

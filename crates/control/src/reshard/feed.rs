@@ -116,7 +116,7 @@ impl Feed {
             }
             Event::Rows(rows) => self.take_rows(&rows)?,
             Event::Statement(statement) => self.take_statement(&statement)?,
-            Event::Source(_) | Event::Alive => {}
+            Event::Block(_) | Event::Source(_) | Event::Alive => {}
             Event::End(end) => self.end(end),
         }
         Ok(())

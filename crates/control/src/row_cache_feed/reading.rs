@@ -162,7 +162,7 @@ impl Reading {
                 }
                 self.look_at_tables().await?;
             }
-            Event::Source(_) | Event::Alive => {}
+            Event::Block(_) | Event::Source(_) | Event::Alive => {}
             Event::End(end) => self.end(end),
         }
         Ok(())

@@ -137,7 +137,7 @@ impl Ticking<'_> {
                     self.clock.relate(None);
                 }
             }
-            Event::Source(_) | Event::Alive => {}
+            Event::Block(_) | Event::Source(_) | Event::Alive => {}
             Event::End(end) => self.end(&end),
         }
     }
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn what_is_no_change_of_rows_may_change_definitions() {
         let statement = |text: &str| Statement {
-            database: String::new(),
             text: text.into(),
+            ..Statement::default()
         };
         assert!(changes_rows(&statement("insert into t values (1)")));
         assert!(!changes_rows(&statement("CREATE VIEW v AS SELECT 1")));

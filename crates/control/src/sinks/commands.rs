@@ -7,7 +7,7 @@ use catalog::event::{epoch_ms, when};
 use catalog::identity;
 use catalog::record::json;
 use catalog::sink::{SINK, SINK_LETTER, SINK_PROGRESS, SinkProgress, SinkRecord};
-use catalog::subscription::{SubscriptionRecord, all, is_name, read};
+use catalog::subscription::{all, is_name, read};
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 use sinks::{Account, Place, Spec};
@@ -16,7 +16,7 @@ use super::Sinks;
 use super::progress::{letter_key, letters};
 use crate::commands::group::done;
 use crate::context::Context;
-use crate::subscriptions::commands::{SubscriptionCommands, list};
+use crate::subscriptions::commands::{SubscriptionCommands, order_of, record};
 use crate::subscriptions::wanted_of;
 
 const COLUMNS: &[&str] = &[
@@ -27,6 +27,7 @@ const COLUMNS: &[&str] = &[
     "databases",
     "tables",
     "snapshot",
+    "order",
     "delivered",
     "letters",
     "lag_ms",
@@ -100,13 +101,7 @@ impl SinkCommands {
         }
         let spec = spec(args)?;
         let record = SinkRecord {
-            of: SubscriptionRecord {
-                groups: list(args.get("groups")),
-                databases: list(args.get("databases")),
-                tables: list(args.get("tables")),
-                snapshot: args.switch("snapshot")?,
-                created_ms: epoch_ms(),
-            },
+            of: record(args)?,
             spec,
             ..SinkRecord::default()
         };
@@ -290,6 +285,7 @@ impl SinkCommands {
             record.of.databases.join(",").into(),
             record.of.tables.join(",").into(),
             record.of.snapshot.into(),
+            order_of(&record.of),
             progress.delivered.into(),
             progress.letters.into(),
             lag.map(|it| it.ms).into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use catalog::sink::SinkRecord;
 use changes::Token;
-use sinks::{Means, Message, Target, Undelivered};
+use sinks::{Means, Message, Target, Undelivered, record_of};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -254,8 +254,10 @@ impl Delivery<'_> {
             return Ok(());
         }
         for letter in self.progress.letters().await? {
+            let line = letter.line.into_bytes();
             let message = Message {
-                line: letter.line.into_bytes(),
+                record: record_of(&line),
+                line,
                 id: letter.id,
                 token: letter.token,
                 ..Message::default()

@@ -6,7 +6,7 @@ use changes::Token;
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 
-use super::{Subscriptions, wanted_of};
+use super::{Subscriptions, types_of, wanted_of};
 use crate::commands::group::done;
 use crate::context::Context;
 use catalog::command::{Arguments, CommandError, Table};
@@ -22,6 +22,7 @@ const COLUMNS: &[&str] = &[
     "databases",
     "tables",
     "snapshot",
+    "order",
     "created",
     "acknowledged",
     "lag_ms",
@@ -55,13 +56,7 @@ impl SubscriptionCommands {
                 "{name:?} is no name of a subscription: up to 64 letters, digits, _, - and . make one"
             )));
         }
-        let record = SubscriptionRecord {
-            groups: list(args.get("groups")),
-            databases: list(args.get("databases")),
-            tables: list(args.get("tables")),
-            snapshot: args.switch("snapshot")?,
-            created_ms: epoch_ms(),
-        };
+        let record = record(args)?;
         let acknowledged = AcknowledgedRecord {
             token: self.subscriptions.beginning(wanted_of(&record)).await?,
             at_ms: epoch_ms(),
@@ -117,7 +112,13 @@ impl SubscriptionCommands {
         let snapshot = self.context.snapshot_now();
         let later = Token::parse(token, &snapshot)
             .map_err(|error| CommandError::Usage(format!("token: {error}")))?;
-        self.subscriptions.named(name).await?;
+        let (record, _) = self.subscriptions.named(name).await?;
+        if !later.places.is_empty() && later.is_in_order() != record.in_order {
+            return Err(CommandError::Usage(
+                "token: it is of a stream of another order; acknowledge tokens of the subscription's own stream"
+                    .to_owned(),
+            ));
+        }
         let store = self.context.store();
         let before = read::<AcknowledgedRecord>(store, ACKNOWLEDGED, name).await?;
         let (before, revision) = before.unwrap_or_default();
@@ -164,6 +165,7 @@ impl SubscriptionCommands {
             record.databases.join(",").into(),
             record.tables.join(",").into(),
             record.snapshot.into(),
+            order_of(record),
             when(record.created_ms).into(),
             when(acknowledged.at_ms).into(),
             lag.map(|it| it.ms).into(),
@@ -181,6 +183,43 @@ pub(crate) fn goes_back<'a>(earlier: &'a Token, later: &Token) -> Option<&'a str
     let mut places = earlier.places.iter();
     let back = places.find(|place| has_less(&place.group, &place.reached.told));
     back.map(|place| &*place.group)
+}
+
+/// What a call of `subscription create` or `sink create` wants.
+pub(crate) fn record(args: &Arguments) -> Result<SubscriptionRecord, CommandError> {
+    let record = SubscriptionRecord {
+        groups: list(args.get("groups")),
+        databases: list(args.get("databases")),
+        tables: list(args.get("tables")),
+        snapshot: args.switch("snapshot")?,
+        in_order: in_order(args)?,
+        types: args.get("types").unwrap_or_default().to_owned(),
+        prefix: args.get("prefix").unwrap_or_default().to_owned(),
+        schema: args.switch("schema")?,
+        tombstones: args.switch("tombstones")?,
+        created_ms: epoch_ms(),
+    };
+    types_of(&record).map_err(CommandError::Usage)?;
+    Ok(record)
+}
+
+/// Whether a call wants one order over all groups.
+fn in_order(args: &Arguments) -> Result<bool, CommandError> {
+    match args.get("order") {
+        None => Ok(false),
+        Some("global") => Ok(true),
+        Some(other) => Err(CommandError::Usage(format!(
+            "order {other:?}: global is the only one; leave it out for each group's own order"
+        ))),
+    }
+}
+
+/// What the order of a subscription is called.
+pub(crate) fn order_of(record: &SubscriptionRecord) -> Value {
+    match record.in_order {
+        true => "global".into(),
+        false => Value::Null,
+    }
 }
 
 /// The names of a comma list.

@@ -19,6 +19,7 @@ use catalog::sink::SINK_PROGRESS;
 use catalog::subscription::{
     ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, all, read,
 };
+use changes::debezium::Types;
 use changes::{Token, Wanted};
 use engine::Link;
 use engine::binlog::extent;
@@ -87,7 +88,7 @@ impl Subscriptions {
         };
         if asked != bare {
             return Err(CommandError::Usage(
-                "a subscription has its own filters; leave group, database, table and snapshot out"
+                "a subscription has its own filters; leave group, database, table, snapshot, order and types out"
                     .to_owned(),
             ));
         }
@@ -122,23 +123,28 @@ impl Subscriptions {
         let mut opened = self.streams.open(wanted)?;
         let ended =
             || CommandError::Refused("the change stream did not begin; see the log".to_owned());
-        let first = tokio::select! {
-            first = opened.lines.recv() => first.ok_or_else(ended)?,
-            () = &mut opened.serving => match opened.lines.try_recv() {
-                Ok(first) => first,
-                Err(_) => return Err(ended()),
-            },
-            () = tokio::time::sleep(BEGIN) => return Err(CommandError::Refused(
-                "the change stream did not begin in time; see `group health`, whether every group has a primary"
-                    .to_owned(),
-            )),
-        };
-        let line = first.split(|&byte| byte == b'\n').next();
-        let event: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
-        match (event["token"].as_str(), event["error"].as_str()) {
-            (_, Some(error)) => Err(CommandError::Refused(error.to_owned())),
-            (Some(token), None) => Ok(token.to_owned()),
-            (None, None) => Err(ended()),
+        let late = tokio::time::sleep(BEGIN);
+        tokio::pin!(late);
+        loop {
+            let lines = tokio::select! {
+                lines = opened.lines.recv() => lines.ok_or_else(ended)?,
+                () = &mut opened.serving => match opened.lines.try_recv() {
+                    Ok(lines) => lines,
+                    Err(_) => return Err(ended()),
+                },
+                () = &mut late => return Err(CommandError::Refused(
+                    "the change stream did not begin in time; see `group health`, whether every group has a primary"
+                        .to_owned(),
+                )),
+            };
+            let line = lines.split(|&byte| byte == b'\n').next();
+            let event: Value = serde_json::from_slice(line.unwrap_or_default()).unwrap_or_default();
+            match (event["token"].as_str(), event["error"].as_str()) {
+                (_, Some(error)) => return Err(CommandError::Refused(error.to_owned())),
+                (Some(token), None) => return Ok(token.to_owned()),
+                // It says that it is there, and has not begun.
+                (None, None) => {}
+            }
         }
     }
 
@@ -231,6 +237,19 @@ impl Subscriptions {
     }
 }
 
+/// The form of a subscription's rows.
+///
+/// # Errors
+/// There is none that is called so; the text says which there are.
+pub(crate) fn types_of(record: &SubscriptionRecord) -> Result<Types, String> {
+    Types::named(
+        Some(&*record.types).filter(|it| !it.is_empty()),
+        Some(&*record.prefix).filter(|it| !it.is_empty()),
+        record.schema,
+        record.tombstones,
+    )
+}
+
 /// The stream that a subscription is, from its beginning.
 pub(crate) fn wanted_of(record: &SubscriptionRecord) -> ChangesWanted {
     ChangesWanted {
@@ -241,5 +260,8 @@ pub(crate) fn wanted_of(record: &SubscriptionRecord) -> ChangesWanted {
             tables: record.tables.clone(),
         },
         snapshot: record.snapshot,
+        in_order: record.in_order,
+        // It was checked when it was made.
+        types: types_of(record).unwrap_or_default(),
     }
 }

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
 
+pub mod clock;
 pub(crate) mod divergence;
 pub mod errant;
 pub mod exchange;

@@ -7,6 +7,7 @@
 //! over: from then on transactions of an earlier applier find another number than theirs, and are rolled back.
 
 mod carry;
+mod context;
 mod literal;
 mod progress;
 mod tables;
@@ -16,6 +17,7 @@ pub use progress::{DATABASE, Progress};
 pub use tables::{TargetTable, Ties};
 
 use changes::apply::Described;
+use serde_json::{Map, Value};
 use sqltext::ticked;
 
 use crate::error::Error;
@@ -38,6 +40,20 @@ const DONE_ALREADY: [u16; 14] = [
     1007, 1008, 1050, 1051, 1060, 1061, 1091, 1304, 1305, 1826, 4091, 4092, 1176, 1347,
 ];
 
+/// What a session of the applier has.
+const SETTINGS: &str = "SET NAMES utf8mb4; SET SESSION time_zone='+00:00', sql_mode='NO_AUTO_VALUE_ON_ZERO'; \
+                        SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+
+/// A statement that defines something, as the stream tells it.
+#[derive(Clone, Copy)]
+pub struct Defining<'a> {
+    /// The session's database.
+    pub database: &'a str,
+    pub sql: &'a str,
+    /// With what it was run.
+    pub context: &'a Map<String, Value>,
+}
+
 /// A connection to the target.
 pub struct Target {
     link: Link,
@@ -58,9 +74,6 @@ impl Target {
         epoch: u64,
         timeout_ms: u64,
     ) -> Result<Target, Error> {
-        const SETTINGS: &str = "SET NAMES utf8mb4; SET SESSION time_zone='+00:00', \
-                                sql_mode='NO_AUTO_VALUE_ON_ZERO'; \
-                                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
         let mut link = Link::open_for_rows(login, timeout_ms).await?;
         link.run(OPERATION, SETTINGS, timeout_ms).await?;
         Ok(Target {
@@ -86,19 +99,28 @@ impl Target {
     /// What the server refuses.
     pub async fn define(
         &mut self,
-        database: &str,
-        sql: &str,
+        defining: Defining<'_>,
         checks: bool,
         may_be_done: bool,
     ) -> Result<bool, Error> {
         const OPERATION: &str = "carry out a definition";
+        let Defining {
+            database,
+            sql,
+            context,
+        } = defining;
         let checks = format!("SET SESSION foreign_key_checks={}", u8::from(checks));
         self.link.run(OPERATION, &checks, STATEMENT_MS).await?;
         if !database.is_empty() {
             let enter = format!("USE {}", ticked(database));
             self.link.run(OPERATION, &enter, STATEMENT_MS).await?;
         }
-        match self.link.run(OPERATION, sql, DEFINITION_MS).await {
+        self.enter_context(context).await?;
+        let defined = self.link.run(OPERATION, sql, DEFINITION_MS).await;
+        if !context.is_empty() {
+            self.leave_context().await?;
+        }
+        match defined {
             Ok(()) => Ok(true),
             Err(error) => match error.number() {
                 Some(number) if DONE_ALREADY.contains(&number) => Ok(false),
@@ -115,7 +137,12 @@ impl Target {
     pub async fn make(&mut self, database: &str, sql: &str) -> Result<bool, Error> {
         let create = format!("CREATE DATABASE IF NOT EXISTS {}", ticked(database));
         self.link.run(OPERATION, &create, STATEMENT_MS).await?;
-        let made = self.define(database, sql, false, false).await?;
+        let defining = Defining {
+            database,
+            sql,
+            context: &Map::new(),
+        };
+        let made = self.define(defining, false, false).await?;
         let checks = "SET SESSION foreign_key_checks=1";
         self.link.run(OPERATION, checks, STATEMENT_MS).await?;
         Ok(made)

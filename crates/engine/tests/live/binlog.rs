@@ -211,7 +211,7 @@ async fn told(reader: &mut Reader, last: &str) -> Vec<String> {
             Event::Statement(statement) => {
                 lines.push(String::from_utf8_lossy(&statement.text).into_owned());
             }
-            Event::Source(_) | Event::Alive => {}
+            Event::Block(_) | Event::Source(_) | Event::Alive => {}
             Event::End(end) => {
                 lines.push(match end {
                     End::Commit => "commit".to_owned(),

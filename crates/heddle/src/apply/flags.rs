@@ -22,6 +22,9 @@ pub struct Apply {
     /// Applies the rows that are there first, and makes tables that the server does not have
     #[arg(long)]
     pub snapshot: bool,
+    /// In one order over all groups; a transaction over several groups is one transaction at the server
+    #[arg(long, value_name = "ORDER", value_parser = ["global"])]
+    pub order: Option<String>,
     /// Only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub group: Vec<String>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use changes::apply::{Change, Definition, Gatherer, Heard, Order, Transaction, claims, definition};
 use engine::Login;
-use engine::target::{DATABASE, Progress, Target, TargetTable, Ties};
+use engine::target::{DATABASE, Defining, Progress, Target, TargetTable, Ties};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -179,8 +179,17 @@ impl Session<'_> {
                         .map_err(of_server)?;
                     self.forget_tables();
                 }
-                Change::Definition { database, sql } => {
-                    self.define(&of_rows, number, &database, &sql).await?;
+                Change::Definition {
+                    database,
+                    sql,
+                    context,
+                } => {
+                    let defining = Defining {
+                        database: &database,
+                        sql: &sql,
+                        context: &context,
+                    };
+                    self.define(&of_rows, number, defining).await?;
                 }
             }
         }
@@ -204,9 +213,9 @@ impl Session<'_> {
         &mut self,
         of: &Transaction,
         number: u64,
-        database: &str,
-        sql: &str,
+        defining: Defining<'_>,
     ) -> Result<(), Ended> {
+        let Defining { database, sql, .. } = defining;
         let gtid = of.gtid.clone().unwrap_or_default();
         let (kind, is_wanted) = definition(sql, database, &self.flags.database);
         let own = OWN.map(str::to_owned);
@@ -237,7 +246,7 @@ impl Session<'_> {
             let marked = self.control.mark(&begun.0, &begun.1, number).await;
             marked.map_err(of_server)?;
         }
-        let defined = self.control.define(database, sql, true, may_be_done).await;
+        let defined = self.control.define(defining, true, may_be_done).await;
         if !defined.map_err(of_server)? && !may_be_done && self.groups == 1 {
             let what = format!(
                 "group {}, {gtid}: the target had it already: {sql}",

@@ -49,6 +49,9 @@ impl Lines {
         if flags.snapshot {
             add("snapshot", "true");
         }
+        if let Some(order) = &flags.order {
+            add("order", order);
+        }
         let (place, trust) = ask::place(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?;
         let path = format!("/v1/changes?{}", query.join("&"));
         let headers = headers(flags)?;

@@ -165,6 +165,10 @@ pub struct BinlogDump {
     /// Lines of JSON, as GET /v1/changes has them without tokens (the default)
     #[arg(long, conflicts_with = "sql")]
     pub json: bool,
+    /// Where --sql writes the files of LOAD DATA statements whose rows were not logged; default: the system's directory
+    /// for such files
+    #[arg(long, value_name = "DIR", requires = "sql")]
+    pub local_load: Option<PathBuf>,
     /// Only rows of this database; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub database: Vec<String>,

@@ -59,13 +59,20 @@ fn write_record(at: i64, record: &Record<'_>) -> Vec<u8> {
     bytes.varint(0);
     bytes.varint(at);
     bytes.short(record.key.as_deref().map(str::as_bytes));
-    bytes.short(Some(&message.line));
-    let headers = [
+    let other = message.record.as_ref();
+    bytes.short(match other {
+        Some(other) => other.value.as_deref().map(str::as_bytes),
+        None => Some(&message.line),
+    });
+    let own = [
         ("heddle-id", &message.id),
         ("heddle-token", &message.token),
         ("heddle-event", &message.event),
     ];
-    bytes.varint(3);
+    let more = other.map_or(&[][..], |it| &it.headers);
+    let more = more.iter().map(|(name, value)| (name.as_str(), value));
+    let headers: Vec<_> = own.into_iter().chain(more).collect();
+    bytes.varint(i64::try_from(headers.len()).unwrap_or(0));
     for (name, value) in headers {
         bytes.short(Some(name.as_bytes()));
         bytes.short(Some(value.as_bytes()));

@@ -225,6 +225,9 @@ fn error(number: i16) -> String {
 
 /// The key of a message's record, if it is about a table.
 fn key(message: &Message) -> Option<String> {
+    if let Some(record) = &message.record {
+        return record.key.clone();
+    }
     let (database, table) = message.table.as_ref()?;
     let table = Value::from(format!("{database}.{table}"));
     Some(match &message.key {
@@ -246,5 +249,10 @@ mod tests {
         message.key = Some(r#"{"a":1}"#.to_owned());
         let expected = r#"{"table":"d.t","key":{"a":1}}"#;
         assert_eq!(key(&message).as_deref(), Some(expected));
+        message.record = Some(crate::message::Record {
+            key: Some(r#"{"a":1}"#.to_owned()),
+            ..crate::message::Record::default()
+        });
+        assert_eq!(key(&message).as_deref(), Some(r#"{"a":1}"#));
     }
 }

@@ -120,6 +120,184 @@ fn makes_the_rows_again(client: &mut Client, file: &str) {
     assert_eq!(before, after, "{statements}");
 }
 
+/// What depends on the session that ran it. The rows of these statements are not logged.
+const CONTEXTS: &[&str] = &[
+    "SET SESSION binlog_format=STATEMENT, sql_mode='ANSI_QUOTES,STRICT_ALL_TABLES', time_zone='+02:00'",
+    "CREATE DATABASE c CHARACTER SET utf8mb4",
+    "CREATE TABLE c.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(60), d DOUBLE, at DATETIME(6), ts TIMESTAMP NULL)",
+    "INSERT INTO c.t (v, d, at, ts) VALUES (\"v\", 0, NOW(6), '2024-02-29 12:00:00')",
+    "SET @a = 'sm\u{f6}r', @n = NULL, @i = -7, @d = 1.50, @r = 2.5e0, @`b``c` = 18446744073709551615",
+];
+
+/// The same with the values that stand beside the text.
+const VALUES: &[&str] = &[
+    "SET TIMESTAMP=1700000000.123456, INSERT_ID=77, RAND_SEED1=5, RAND_SEED2=6",
+    "INSERT INTO c.t (v, d, at) VALUES (CONCAT_WS(',', @a, @n, @i, @d, @r, @`b``c`), RAND(), NOW(6))",
+    "INSERT INTO c.t (v, d, at) SELECT LAST_INSERT_ID(), 1, NOW()",
+    "SET time_zone='+00:00', sql_mode='', character_set_client=latin1",
+    "INSERT INTO c.t (v, ts) VALUES ('plain', '2024-02-29 12:00:00')",
+    "SET SESSION binlog_format=ROW, TIMESTAMP=DEFAULT",
+    "INSERT INTO c.t (v) VALUES ('row')",
+];
+
+/// The program that prints a release's binlogs, if it is there.
+fn printer(release: Release) -> Option<PathBuf> {
+    if release == Release::Installed {
+        return Some("mariadb-binlog".into());
+    }
+    let binary = release.binary().ok()?;
+    let beside = std::path::Path::new(&binary.path).with_file_name("mysqlbinlog");
+    beside.exists().then_some(beside)
+}
+
+/// SET statements, without what differs between the programs.
+fn settings(text: &str) -> Vec<String> {
+    let lines = text.split('\n').filter(|it| it.starts_with("SET "));
+    let lines = lines.filter(|it| {
+        let left_out = [
+            "SESSION.GTID_NEXT",
+            "gtid_",
+            "pseudo_",
+            "server_id",
+            "skip_parallel",
+            "NAMES",
+            "check_constraint",
+            "system_versioning",
+        ];
+        !left_out.iter().any(|word| it.contains(word))
+    });
+    let plain = |line: &str| {
+        let line = line
+            .replace("/*!*/", "")
+            .replace("/*!80019", "")
+            .replace(['`', ' ', ';'], "");
+        line.to_lowercase()
+            .replace("@@session.", "")
+            .replace("/*!100001sessionvariables*/", "")
+    };
+    lines.map(plain).collect()
+}
+
+fn statements_run_as_they_ran(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--replicas", "0"]) else {
+        return;
+    };
+    let member = farm.member("g1-1");
+    let mut client = member.client();
+    client.run("SET NAMES utf8mb4");
+    client.run("FLUSH BINARY LOGS");
+    let file = client
+        .rows("SHOW BINARY LOGS")
+        .last()
+        .and_then(|row| row[0].clone());
+    CONTEXTS
+        .iter()
+        .chain(VALUES)
+        .for_each(|sql| drop(client.run(sql)));
+    let dir = tempfile::tempdir().expect("a directory");
+    let rows = dir.path().join("rows.txt");
+    std::fs::write(&rows, "from a file\t1\n").expect("a file");
+    client.run("SET GLOBAL local_infile=1");
+    client.run("SET SESSION binlog_format=STATEMENT");
+    let data = client.value("SELECT @@datadir");
+    // The server reads it, so that its blocks are in the log.
+    let of_server = PathBuf::from(&data).join("rows.txt");
+    std::fs::copy(&rows, &of_server).expect("it is copied");
+    let may = client.query(format!(
+        "LOAD DATA INFILE '{}' INTO TABLE c.t (v, d)",
+        of_server.display()
+    ));
+    client.run("SET SESSION binlog_format=ROW");
+    let loads = may.is_ok();
+    let path = PathBuf::from(&data).join(file.expect("a file"));
+    let path = path.display().to_string();
+    let printed = text(&dump(&[
+        &path,
+        "--sql",
+        "--local-load",
+        &dir.path().display().to_string(),
+    ]));
+    for line in [
+        "SET TIMESTAMP=1700000000.123456;",
+        "SET INSERT_ID=77;",
+        "SET @@RAND_SEED1=",
+        "SET @`i`:=-7;",
+        "SET @`d`:=1.50;",
+        "SET @`b``c`:=18446744073709551615;",
+        "SET @@session.time_zone='+02:00';",
+    ] {
+        assert!(printed.contains(line), "{line} in {printed}");
+    }
+    let before = client.rows("SELECT * FROM c.t ORDER BY id");
+    assert_eq!(before.len(), 5 + usize::from(loads), "{before:?}");
+    client.run("DROP DATABASE c");
+    run_by_program(&member, &printed);
+    assert_eq!(
+        client.rows("SELECT * FROM c.t ORDER BY id"),
+        before,
+        "{printed}"
+    );
+    agrees_with_the_servers_program(release, &path, &printed);
+}
+
+/// Runs statements as a person would: by the server's own client.
+fn run_by_program(member: &testkit::farm::Member, statements: &str) {
+    let address = [
+        "--protocol=tcp",
+        "-h127.0.0.1",
+        &format!("-P{}", member.port),
+        "-uroot",
+        "--local-infile=1",
+    ]
+    .map(str::to_owned);
+    let mut program = Command::new("mariadb")
+        .args(address)
+        .arg("--skip-ssl")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the client is installed");
+    let mut into = program.stdin.take().expect("it takes statements");
+    std::io::Write::write_all(&mut into, statements.as_bytes()).expect("it takes them");
+    drop(into);
+    let output = program.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said} {statements}");
+}
+
+/// What the server's own program sets is set here, too.
+fn agrees_with_the_servers_program(release: Release, path: &str, printed: &str) {
+    let output = printer(release).map(|it| Command::new(it).arg(path).output());
+    let Some(Ok(output)) = output else {
+        return skip(&"the server's program is not installed");
+    };
+    let theirs = settings(&String::from_utf8_lossy(&output.stdout));
+    let ours = settings(printed);
+    // Theirs begins with settings for what comes from nowhere.
+    let of_statements = |all: &[String]| -> Vec<String> {
+        let words = [
+            "timestamp=1",
+            "insert_id=",
+            "rand_seed",
+            "set@",
+            "time_zone=",
+            "sql_mode=",
+            "auto_increment_",
+        ];
+        let meant = all
+            .iter()
+            .filter(|it| words.iter().any(|word| it.contains(word)));
+        let values = meant.filter(|it| !it.contains("'+00:00'") && !it.ends_with("sql_mode=''"));
+        values.cloned().collect()
+    };
+    let missing: Vec<String> = of_statements(&theirs)
+        .into_iter()
+        .filter(|it| !ours.contains(it) && !it.contains("collate"))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?} in {ours:#?}");
+}
+
 /// `mariadb-binlog -v` says so many rows of each kind.
 fn agrees_with_mariadb_binlog(file: &str, told: &[Value]) {
     let output = Command::new("mariadb-binlog")
@@ -152,6 +330,16 @@ fn a_file_and_its_server_say_the_same_on_mariadb() {
 #[test]
 fn a_file_and_its_server_say_the_same_on_mysql() {
     file_and_server_agree(Release::newest_mysql());
+}
+
+#[test]
+fn statements_run_as_they_ran_on_mariadb() {
+    statements_run_as_they_ran(Release::Installed);
+}
+
+#[test]
+fn statements_run_as_they_ran_on_mysql() {
+    statements_run_as_they_ran(Release::newest_mysql());
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Follower {
         primary: &Primary,
         waiting: &Waiting,
     ) -> Option<Listener> {
-        let Reached { told, open, .. } = self.reached.as_ref()?;
+        let Reached { told, open, .. } = self.reached.as_ref().filter(|_| self.is_placed)?;
         if joining.since.elapsed() < SETTLED || !waiting.is_empty() || open.is_some() {
             return None;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use changes::Parts;
 use engine::chunk::{Unreadable, made};
 
 use super::{ENDED, Follower, Trouble, lost};
@@ -48,8 +49,9 @@ impl Follower {
         };
         let mut outlet = Arc::clone(&self.outlet).lock_owned().await;
         for it in std::mem::take(&mut self.made) {
-            let line = self.teller.made(&it.database, &it.name, &it.sql, now_s());
             let group = &self.source.group;
+            let teller = outlet.teller(group);
+            let line = teller.made(&it.database, &it.name, &it.sql, now_s());
             outlet.tell(group, &line, reached.clone()).await?;
         }
         outlet.flush().await
@@ -66,10 +68,15 @@ impl Follower {
         };
         let mut outlet = Arc::clone(&self.outlet).lock_owned().await;
         let group = &self.source.group;
+        // Others have told branches of this group meanwhile.
+        let told = self.order.as_ref().map(|it| it.take_notes(group, true));
+        note_all(reading, told.unwrap_or_default())?;
         if let Some((chunk, stale)) = reading.due(&reached.told) {
             let (time_s, table) = (now_s(), Arc::clone(&chunk.read.table));
             let is_stale = |key: &str| stale.contains(&name_of(&table.database, &table.name, key));
-            let mut lines = self.teller.read(&chunk.read, time_s, is_stale);
+            let teller = outlet.teller(group);
+            let lines = teller.read(&chunk.read, time_s, is_stale);
+            let mut lines = lines.map_err(|why| Trouble::Broken("error", why))?;
             let last = lines.pop().unwrap_or_default();
             for line in lines {
                 outlet.tell(group, &line, reached.clone()).await?;
@@ -78,7 +85,11 @@ impl Follower {
             outlet.tell(group, &last, reached.clone()).await?;
             outlet.flush().await?;
         }
-        reading.go_on();
+        if reading.go_on() {
+            // The server may not show yet what was told of them.
+            let told = self.order.as_ref().map(|it| it.told_branches(group));
+            note_all(reading, told.unwrap_or_default())?;
+        }
         Ok(())
     }
 
@@ -96,8 +107,11 @@ impl Follower {
         let group = &self.source.group;
         if is_complete? {
             self.reading = None;
+            if let Some(order) = &self.order {
+                order.take_notes(group, false);
+            }
             outlet.leave_unread(group, None);
-            let line = self.teller.read_all(now_s());
+            let line = outlet.teller(group).read_all(now_s());
             outlet.tell(group, &line, reached.clone()).await?;
             return Ok(outlet.flush().await?);
         }
@@ -105,6 +119,22 @@ impl Follower {
         drop(outlet);
         self.read_on().await
     }
+}
+
+/// Takes note of what others told of the group.
+fn note_all(reading: &mut Reading, told: Vec<Parts>) -> Result<(), Trouble> {
+    for parts in told {
+        match parts {
+            Parts::Kept(parts) => {
+                for part in parts.iter() {
+                    let noted = reading.note(part);
+                    noted.map_err(|why| Trouble::Broken("error", why))?;
+                }
+            }
+            Parts::Reread { .. } => reading.spoil(),
+        }
+    }
+    Ok(())
 }
 
 /// Waits until a chunk of the snapshot has been read.

@@ -1,15 +1,19 @@
 //! `heddle binlog dump`: a binlog's transactions, of a file or of a server, as lines of JSON or as statements.
 
+mod settings;
+
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use changes::{
-    Decoder, End, Ended, Event, LogFile, Part, Parts, Teller, Told, Transactions, Wanted, Xid, sql,
+    Block, Decoder, End, Ended, Event, Load, LogFile, Part, Parts, Statement, Teller, Told,
+    Transactions, Wanted, Xid, sql,
 };
 use engine::binlog::{Reader, oldest};
 use engine::{Known, Link, LinkTls, Login, heartbeat};
 use farm::Position;
+use settings::Session;
 
 use crate::cli::BinlogDump;
 use crate::failure::Failure;
@@ -32,6 +36,8 @@ pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
     let mut printer = Printer {
         out,
         as_sql: flags.sql,
+        session: Session::default(),
+        loads: flags.local_load.clone().unwrap_or_else(std::env::temp_dir),
         teller: Teller::new(
             "",
             Wanted {
@@ -179,6 +185,10 @@ fn take(
 struct Printer<'a> {
     out: BufWriter<std::io::StdoutLock<'a>>,
     as_sql: bool,
+    /// What the session has that runs the statements.
+    session: Session,
+    /// Where files of LOAD DATA are written.
+    loads: PathBuf,
     teller: Teller,
     wanted: Wanted,
     /// Nobody reads it any more.
@@ -187,7 +197,7 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn print(&mut self, ended: Result<Option<Ended>, Option<Xid>>) -> Result<(), String> {
-        let mut lines = Vec::new();
+        let mut lines: Vec<Vec<u8>> = Vec::new();
         match ended {
             Ok(Some(ended)) => match self.as_sql {
                 true => self.statements(&ended, &mut lines)?,
@@ -196,14 +206,15 @@ impl Printer<'_> {
             Ok(None) => {}
             // It was prepared in an earlier file.
             Err(_) if self.as_sql => {
-                lines.push("-- a branch of an earlier file is committed".to_owned())
+                lines.push(b"-- a branch of an earlier file is committed".to_vec());
             }
             Err(_) => lines.push(
-                r#"{"event":"gap","error":"a branch of an earlier file is committed"}"#.to_owned(),
+                br#"{"event":"gap","error":"a branch of an earlier file is committed"}"#.to_vec(),
             ),
         }
-        for line in lines {
-            match writeln!(self.out, "{line}") {
+        for mut line in lines {
+            line.push(b'\n');
+            match self.out.write_all(&line) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
                     self.is_closed = true
@@ -214,7 +225,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn events(&mut self, ended: &Ended, lines: &mut Vec<String>) -> Result<(), String> {
+    fn events(&mut self, ended: &Ended, lines: &mut Vec<Vec<u8>>) -> Result<(), String> {
         self.teller
             .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
         let mut told = Vec::new();
@@ -222,48 +233,99 @@ impl Printer<'_> {
             self.teller.part(part, &mut told)?;
         }
         told.extend(self.teller.end());
-        lines.extend(
-            told.into_iter()
-                .map(|Told { line, .. }| format!("{{{line}}}")),
-        );
+        let line = |Told { line, .. }| format!("{{{line}}}").into_bytes();
+        lines.extend(told.into_iter().map(line));
         Ok(())
     }
 
-    fn statements(&mut self, ended: &Ended, lines: &mut Vec<String>) -> Result<(), String> {
-        let mut own = Vec::new();
+    fn statements(&mut self, ended: &Ended, lines: &mut Vec<Vec<u8>>) -> Result<(), String> {
+        let mut own: Vec<Vec<u8>> = Vec::new();
         for part in parts(ended) {
             match part {
                 Part::Source(text) => {
                     let text = String::from_utf8_lossy(text);
-                    own.extend(text.lines().map(|line| format!("-- {line}")));
+                    own.extend(text.lines().map(|line| format!("-- {line}").into_bytes()));
                 }
-                Part::Statement(statement) => {
-                    // Nobody can be in a database that is made, or was dropped.
-                    let of_database = OF_DATABASES.iter().any(|it| begins(&statement.text, it));
-                    if !statement.database.is_empty() && !of_database {
-                        own.push(format!("USE `{}`;", statement.database.replace('`', "``")));
-                    }
-                    own.push(format!("{};", String::from_utf8_lossy(&statement.text)));
-                }
+                Part::Block(block) => self.keep(block)?,
+                Part::Statement(statement) => self.statement(statement, &mut own),
                 Part::Rows(rows) => {
                     if !self.wanted.has(&rows.table.database, &rows.table.name) {
                         continue;
                     }
+                    own.extend(self.session.of_rows().into_iter().map(ended_line));
                     for change in rows.changes() {
-                        own.push(sql::statement(rows, &change?)? + ";");
+                        own.push(ended_line(sql::statement(rows, &change?)?));
                     }
                 }
             }
         }
-        let is_comment = |line: &String| line.starts_with("--");
+        let is_comment = |line: &Vec<u8>| line.starts_with(b"--");
         if !own.iter().all(is_comment) {
-            lines.push(format!("-- {}", ended.gtid));
-            lines.push("BEGIN;".to_owned());
+            lines.push(format!("-- {}", ended.gtid).into_bytes());
+            lines.push(b"BEGIN;".to_vec());
             lines.extend(own);
-            lines.push("COMMIT;".to_owned());
+            lines.push(b"COMMIT;".to_vec());
         }
         Ok(())
     }
+
+    /// A statement as it stands in the log, behind what its session had.
+    fn statement(&mut self, statement: &Statement, own: &mut Vec<Vec<u8>>) {
+        let settings = self.session.of(statement).into_iter();
+        own.extend(settings.map(|line| match line.starts_with("--") {
+            true => line.into_bytes(),
+            false => ended_line(line),
+        }));
+        // Nobody can be in a database that is made, or was dropped.
+        let of_database = OF_DATABASES.iter().any(|it| begins(&statement.text, it));
+        if !statement.database.is_empty() && !of_database {
+            let name = statement.database.replace('`', "``");
+            own.push(ended_line(format!("USE `{name}`")));
+        }
+        let mut text = match &statement.load {
+            Some(load) => self.loading(load, &statement.text),
+            None => statement.text.clone(),
+        };
+        text.push(b';');
+        own.push(text);
+    }
+
+    /// The file of a LOAD DATA.
+    fn load_file(&self, file: u32) -> PathBuf {
+        self.loads
+            .join(format!("SQL_LOAD_HD-{}-{file}", std::process::id()))
+    }
+
+    /// Writes a piece of the file of a LOAD DATA that comes.
+    fn keep(&self, block: &Block) -> Result<(), String> {
+        let path = self.load_file(block.file);
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = File::options();
+        let mut file = file.create(true).append(true).open(&path).map_err(failed)?;
+        file.write_all(&block.data).map_err(failed)
+    }
+
+    /// LOAD DATA with the name of the file that was written.
+    fn loading(&self, load: &Load, text: &[u8]) -> Vec<u8> {
+        const REPLACE: u8 = 2;
+        let (begin, end) = (load.name.0 as usize, load.name.1 as usize);
+        let path = self.load_file(load.file).display().to_string();
+        let path = path.replace('\\', "\\\\").replace('\'', "''");
+        let duplicates = if load.duplicates == REPLACE {
+            " REPLACE"
+        } else {
+            ""
+        };
+        let mut whole = text.get(..begin).unwrap_or_default().to_vec();
+        whole.extend(format!(" LOCAL INFILE '{path}'{duplicates} INTO").bytes());
+        whole.extend(text.get(end..).unwrap_or_default());
+        whole
+    }
+}
+
+/// A statement with its end.
+fn ended_line(statement: String) -> Vec<u8> {
+    (statement + ";").into_bytes()
 }
 
 const OF_DATABASES: [&str; 4] = [
