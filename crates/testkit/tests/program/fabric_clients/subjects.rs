@@ -276,8 +276,9 @@ impl Requests {
                 let mapped = mapped.ok_or("the table is on no map")?;
                 let of_map = index.iter().filter(|row| row[1] == mapped[3]);
                 // The bounds ascend: the last one that is not above the key.
-                let below = of_map.filter(|row| row[0].parse::<i64>().is_ok_and(|it| it <= key));
-                below.last().ok_or("no shard has the key")?[3].clone()
+                let mut below =
+                    of_map.filter(|row| row[0].parse::<i64>().is_ok_and(|it| it <= key));
+                below.next_back().ok_or("no shard has the key")?[3].clone()
             }
         };
         let primary = servers.iter().find(|row| row[1] == group && row[4] == "3");
