@@ -82,8 +82,11 @@ impl Stream {
     /// A stream from here on: its first line has come.
     pub fn now(farm: &Farm, query: &str) -> Stream {
         let mut stream = Stream::open(farm, query);
+        let mut last = Value::Null;
         while stream.token.is_empty() {
-            stream.next().expect("it begins");
+            last = stream
+                .next()
+                .unwrap_or_else(|| panic!("it does not begin: {last}"));
         }
         stream
     }

@@ -239,7 +239,7 @@ impl Printer<'_> {
     }
 
     fn statements(&mut self, ended: &Ended, lines: &mut Vec<Vec<u8>>) -> Result<(), String> {
-        let mut own: Vec<Vec<u8>> = Vec::new();
+        let (mut head, mut own) = (Vec::new(), Vec::<Vec<u8>>::new());
         for part in parts(ended) {
             match part {
                 Part::Source(text) => {
@@ -247,7 +247,7 @@ impl Printer<'_> {
                     own.extend(text.lines().map(|line| format!("-- {line}").into_bytes()));
                 }
                 Part::Block(block) => self.keep(block)?,
-                Part::Statement(statement) => self.statement(statement, &mut own),
+                Part::Statement(statement) => self.statement(statement, &mut head, &mut own),
                 Part::Rows(rows) => {
                     if !self.wanted.has(&rows.table.database, &rows.table.name) {
                         continue;
@@ -262,6 +262,7 @@ impl Printer<'_> {
         let is_comment = |line: &Vec<u8>| line.starts_with(b"--");
         if !own.iter().all(is_comment) {
             lines.push(format!("-- {}", ended.gtid).into_bytes());
+            lines.extend(head);
             lines.push(b"BEGIN;".to_vec());
             lines.extend(own);
             lines.push(b"COMMIT;".to_vec());
@@ -270,9 +271,17 @@ impl Printer<'_> {
     }
 
     /// A statement as it stands in the log, behind what its session had.
-    fn statement(&mut self, statement: &Statement, own: &mut Vec<Vec<u8>>) {
+    fn statement(
+        &mut self,
+        statement: &Statement,
+        head: &mut Vec<Vec<u8>>,
+        own: &mut Vec<Vec<u8>>,
+    ) {
         let settings = self.session.of(statement).into_iter();
-        own.extend(settings.map(|line| match line.starts_with("--") {
+        // Some of them cannot be changed within a transaction.
+        let is_first = own.iter().all(|line| line.starts_with(b"--"));
+        let before = if is_first { head } else { &mut *own };
+        before.extend(settings.map(|line| match line.starts_with("--") {
             true => line.into_bytes(),
             false => ended_line(line),
         }));
