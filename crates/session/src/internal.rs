@@ -10,6 +10,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use backend::Profile;
+use dist_txn::end;
+use execute::client::Client;
+use execute::client::end::End;
+use execute::client::heard::Heard;
+use execute::client::refuse::ServerRefusal;
+use execute::client::request::Request;
+use execute::client::transcript::Transcript;
+use execute::connections::home::{HOME, group_of};
+use execute::consistency::promises::keeping;
+use execute::door_clients::NOWHERE;
+use execute::own_account::Own;
+use execute::per_core::Core;
+use execute::session::Session;
+use execute::session::hold_note::note_hold;
+use execute::session::user::Identity;
 use farm::token::Promise;
 use farm::{Group, Position, ServerId, Snapshot, Token};
 use memory::Budget;
@@ -19,22 +34,7 @@ use routing::LastRead;
 use rowcache::Feed;
 
 use crate::authentication::vouch::Admitted;
-use crate::client::Client;
-use crate::client::end::End;
-use crate::client::heard::Heard;
-use crate::client::refuse::ServerRefusal;
-use crate::client::request::Request;
-use crate::client::transcript::Transcript;
-use crate::connections::home::{HOME, group_of};
-use crate::consistency::promises::keeping;
-use crate::dist_txn::end;
-use crate::door_clients::NOWHERE;
-use crate::own_account::Own;
-use crate::per_core::Core;
 use crate::serve::{ABOVE, answer_command};
-use crate::session::Session;
-use crate::session::hold_note::note_hold;
-use crate::session::user::Identity;
 
 /// What answers to an internal session look like.
 const INTERNAL: Capabilities = Capabilities::PROTOCOL_41

@@ -4,19 +4,19 @@ pub(crate) mod by_rules;
 
 use std::pin::Pin;
 
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::sink::ReplySink;
+use execute::execution::exec::text_shape::{has_attributes, identify, query_shape};
+use execute::execution::exec::{Job, Shape};
+use execute::session::Session;
+use execute::variables::own_variables;
 use farm::error;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, MsHint};
 
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::sink::ReplySink;
-use crate::execution::exec::text_shape::{has_attributes, identify, query_shape};
-use crate::execution::exec::{Job, Shape};
 use crate::introspection::kill;
 use crate::introspection::{listing, local, processlist, shown};
-use crate::session::Session;
-use crate::variables::own_variables;
 
 /// Runs the text of the client's command.
 pub(crate) async fn query(session: &mut Session) -> Result<(), End> {

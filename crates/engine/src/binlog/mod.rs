@@ -26,13 +26,13 @@ use mysql_async::BinlogStreamRequest;
 use crate::error::Error;
 use crate::link::{Link, Login, text};
 use crate::probe::is_on;
-use trace::Trace;
 pub use changes::{
     Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Shown, Statement, Table, Xid,
 };
 pub use extent::extent;
 pub use reader::{Reader, is_gap};
 pub(crate) use sids::sids;
+use trace::Trace;
 pub use trace::{Touched, Written, is_after};
 pub use vantage::{shown, vantage};
 

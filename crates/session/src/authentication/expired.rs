@@ -7,22 +7,22 @@
 //! after the password was changed, too, for nobody has told the router the new one.
 
 use backend::Lease;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::connections::group_connections::{GroupConnections, Held};
+use execute::connections::pin::Pins;
+use execute::connections::renew::renew;
+use execute::execution::exec::{Job, Shape, text_shape};
+use execute::per_core::Core;
+use execute::per_core::handle::Handle;
+use execute::session::{self, Session};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 
-use crate::client::answer::Answers;
-use crate::client::end::End;
 use crate::command::cursor;
 use crate::command::prepared;
-use crate::connections::group_connections::{GroupConnections, Held};
-use crate::connections::pin::Pins;
-use crate::connections::renew::renew;
-use crate::execution::exec::{Job, Shape, text_shape};
-use crate::per_core::Core;
-use crate::per_core::handle::Handle;
 use crate::query;
 use crate::query::by_rules;
-use crate::session::{self, Session};
 
 /// One command while the password has not been changed. Nothing is answered here that the
 /// server would refuse.

@@ -4,13 +4,12 @@
 pub(crate) mod steps;
 
 use ::auth::entrance::Refusal;
+use execute::client::Client;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::sink::ReplySink;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch};
 use mysql_wire::packet;
-
-use crate::client::Client;
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::sink::ReplySink;
 
 /// Asks the client for another plugin's proof, and reads it.
 pub async fn switch(client: &mut Client, plugin: &str, salt: &[u8]) -> Result<Vec<u8>, End> {

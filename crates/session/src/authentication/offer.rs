@@ -6,11 +6,10 @@
 use std::rc::Rc;
 
 use backend::Seen;
+use execute::connections::target::target;
+use execute::per_core::Core;
 use farm::{Engine, Snapshot};
 use mysql_wire::capability::Capabilities;
-
-use crate::connections::target::target;
-use crate::per_core::Core;
 
 /// Between the client and Heddle alone, whatever the servers have.
 const TRANSPORT: Capabilities = Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION);
@@ -118,7 +117,7 @@ pub(crate) async fn welcome(core: &Core) -> Welcome {
 fn mixed(snapshot: &Snapshot) -> bool {
     let servers = snapshot.home().map(|group| &group.servers[..]);
     servers.unwrap_or_default().iter().any(|server| {
-        let number = crate::variables::reading::version_number(&server.version);
+        let number = execute::variables::reading::version_number(&server.version);
         server.engine != Engine::MariaDb || number < 100_502
     })
 }

@@ -31,6 +31,11 @@ use ::auth::secrets::BackendCredential;
 use ::auth::verifiers::Unverified;
 use backend::{Credential, Profile, Secret, SessionState};
 use channel::Channel;
+use execute::client::Client;
+use execute::client::end::End;
+use execute::connections::home::HOME;
+use execute::counters::count;
+use execute::per_core::Core;
 use farm::{Account, Accounts, AuthPlugin, error};
 use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
@@ -39,11 +44,6 @@ use zeroize::Zeroizing;
 
 use crate::authentication::login;
 use crate::authentication::reveal;
-use crate::client::Client;
-use crate::client::end::End;
-use crate::connections::home::HOME;
-use crate::counters::count;
-use crate::per_core::Core;
 
 /// A claim that was proved.
 pub struct Admission {

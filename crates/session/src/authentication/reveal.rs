@@ -11,6 +11,10 @@ use std::sync::Arc;
 use ::auth::passwords::is_stored;
 use ::auth::proof::{Claim, Offer, Proof, plugin_of};
 use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
+use execute::client::Client;
+use execute::client::end::End;
+use execute::connections::home::HOME;
+use execute::per_core::Core;
 use farm::{Account, AuthPlugin, error};
 use mysql_wire::auth;
 use zeroize::Zeroizing;
@@ -18,10 +22,6 @@ use zeroize::Zeroizing;
 use crate::authentication::login;
 use crate::authentication::prove;
 use crate::authentication::prove::ask;
-use crate::client::Client;
-use crate::client::end::End;
-use crate::connections::home::HOME;
-use crate::per_core::Core;
 
 /// PAM, LDAP and their like: nobody but them knows the password.
 pub(crate) async fn prove_clear(

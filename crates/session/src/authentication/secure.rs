@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use channel::Presented;
+use execute::client::Client;
+use execute::client::end::End;
+use execute::client::transport::ClientTls;
+use execute::per_core::Core;
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::is_tls_request;
 
 use crate::authentication::login;
-use crate::client::Client;
-use crate::client::end::End;
-use crate::client::transport::ClientTls;
-use crate::per_core::Core;
 
 /// Follows the client's request for TLS, if that is what it answered the greeting with; its
 /// login is then the current packet as it would have been without. `offered` is what the

@@ -12,6 +12,8 @@ use ::auth::passwords::{fits, is_stored};
 use ::auth::secrets::BackendCredential;
 use ::auth::verifiers::Unverified;
 use backend::{Credential, Entitlement, Profile, Secret};
+use execute::own_account::COLLATION;
+use execute::per_core::Core;
 use farm::{Account, Accounts, AuthPlugin, TlsFacts};
 use memory::Budget;
 use mysql_wire::auth;
@@ -20,8 +22,6 @@ use reactor::Closer;
 use zeroize::Zeroizing;
 
 use crate::authentication::prove::{lock_of, verify};
-use crate::own_account::COLLATION;
-use crate::per_core::Core;
 
 /// What a client says of itself, and how it is connected.
 pub struct PlainLogin<'a> {

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use backend::{Connection, ConnectionError, Lease, Pass, SessionState};
 use changes::Shown;
+use execute::connections::home::group_of;
+use execute::connections::target::target;
+use execute::consistency::acks::wait::Copies;
+use execute::consistency::promises::executed;
+use execute::per_core::Core;
 use farm::{Engine, Position, ServerId};
 use mysql_wire::command::Command;
-
-use crate::connections::home::group_of;
-use crate::connections::target::target;
-use crate::consistency::acks::wait::Copies;
-use crate::consistency::promises::executed;
-use crate::per_core::Core;
 
 /// After a question that failed, or that nobody may answer now.
 const PAUSE: Duration = Duration::from_millis(20);

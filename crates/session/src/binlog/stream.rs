@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use changes::Shown;
 use channel::Duplex;
+use execute::client::stall::{Progress, Wait};
+use execute::counters::Counters;
+use execute::execution::pipe::make_room;
 use mysql_wire::binlog::acknowledgements;
 use mysql_wire::binlog::sync::Declined;
 
 use super::source::Source;
 use super::withheld::Withheld;
-use crate::client::stall::{Progress, Wait};
-use crate::counters::Counters;
-use crate::execution::pipe::make_room;
 
 /// Receive room for what a reader says within a stream.
 const CLIENT_BYTES: usize = 1024;

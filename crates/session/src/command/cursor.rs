@@ -3,28 +3,27 @@
 use std::rc::Rc;
 
 use backend::Lease;
+use dist_query::place::chosen;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::request::Request;
+use execute::connections::group_connections::{GroupConnections, Held};
+use execute::connections::parked::reclaim;
+use execute::connections::pin::Pins;
+use execute::execution::exec::{Job, Shape};
+use execute::execution::{route, servers_tried};
+use execute::per_core::Core;
+use execute::per_core::handle::Handle;
+use execute::prepared::statements::{self, PreparedStatements, Statement};
+use execute::prepared::{prepared_packets, ready};
+use execute::session::{self, Session};
+use execute::variables::session_variables::SessionVariables;
 use farm::error;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Dialect, Facts};
 
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::request::Request;
-use crate::connections::group_connections::GroupConnections;
-use crate::connections::group_connections::Held;
-use crate::connections::parked::reclaim;
-use crate::connections::pin::Pins;
-use crate::execution::exec::{Job, Shape};
-use crate::execution::{route, servers_tried};
-use crate::per_core::Core;
-use crate::per_core::handle::Handle;
-use crate::place::chosen;
-use crate::prepared::statements::{PreparedStatements, Statement};
-use crate::prepared::{prepared_packets, ready, statements};
 use crate::query::by_rules;
-use crate::session::{self, Session};
-use crate::variables::session_variables::SessionVariables;
 
 /// Takes up the choice of a shard, where the long data that came is one. Of a loop that selects a shard before
 /// each statement this is half of all commands.

@@ -3,6 +3,23 @@
 use std::rc::Rc;
 
 use backend::Text;
+use execute::client::Client;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::refuse::out_of_memory;
+use execute::client::request::Request;
+use execute::client::sink::ReplySink;
+use execute::execution::exec::{Job, Shape, text_shape};
+use execute::execution::{choice, rules};
+use execute::per_core::Core;
+use execute::per_core::handle::Handle;
+use execute::prepared::prepared_packets;
+use execute::prepared::statements::{
+    PreparedStatements, Statement, function, named_statement, statement_key, unknown_statement,
+};
+use execute::session::Session;
+use execute::variables::own_variables;
+use execute::variables::session_variables::SessionVariables;
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
@@ -11,27 +28,9 @@ use mysql_wire::result::{Column, ColumnKind};
 use mysql_wire::statement::{BulkExecute, Execute, PARAMETERS_COUNTED, PrepareOk};
 use sqltext::{Class, Dialect, Facts, Verb};
 
-use crate::client::Client;
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::refuse::out_of_memory;
-use crate::client::request::Request;
-use crate::client::sink::ReplySink;
-use crate::execution::choice;
-use crate::execution::exec::{Job, Shape, text_shape};
-use crate::execution::rules;
 use crate::introspection::kill;
 use crate::introspection::{listing, processlist, shown};
-use crate::per_core::Core;
-use crate::per_core::handle::Handle;
-use crate::prepared::prepared_packets;
-use crate::prepared::statements::{
-    PreparedStatements, Statement, function, named_statement, statement_key, unknown_statement,
-};
 use crate::query::by_rules;
-use crate::session::Session;
-use crate::variables::own_variables;
-use crate::variables::session_variables::SessionVariables;
 
 /// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
 const EXECUTE_BYTES_MIN: usize = 10;

@@ -3,10 +3,10 @@
 //! A text that does not surely read is refused before any server is asked: EXPLAIN of another statement may do a part
 //! of it. A statement of several groups is explained by Heddle itself, as to every client.
 
+use execute::client::heard::Heard;
+use execute::client::sink::Row;
 use sqltext::{Class, Facts, ticked};
 
-use crate::client::heard::Heard;
-use crate::client::sink::Row;
 use crate::internal::Internal;
 
 /// Why such a statement is not explained.

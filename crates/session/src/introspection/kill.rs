@@ -3,6 +3,23 @@
 //! Who may end whom is decided as the servers decide it: everybody their own user's sessions, and
 //! whoever has the right for it all others.
 
+use execute::client::Client;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::sink::ReplySink;
+use execute::connections::group_connections::GroupConnections;
+use execute::execution::exec::{Job, Shape, text_shape};
+use execute::per_core::Core;
+use execute::per_core::handle::Handle;
+use execute::per_core::message::{How, Message};
+use execute::per_core::peers::ask::kill_elsewhere;
+use execute::per_core::registry::Entry;
+use execute::prepared::statements::PreparedStatements;
+use execute::session::user::SessionUser;
+use execute::session::{self, Session};
+use execute::transaction::state::Transaction;
+use execute::variables::session_variables::SessionVariables;
+use execute::variables::user_variables;
 use farm::{ClientError, Engine, Killed, Victim as Ended, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::reply::OkPacket;
@@ -12,26 +29,9 @@ use mysql_wire::statement::Execute;
 use mysql_wire::status::Status;
 use sqltext::{Dialect, Facts, Victim};
 
-use crate::client::Client;
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::sink::ReplySink;
-use crate::connections::group_connections::GroupConnections;
-use crate::execution::exec::{Job, Shape, text_shape};
 use crate::introspection::rights::{self, Right};
-use crate::per_core::Core;
-use crate::per_core::handle::Handle;
-use crate::per_core::message::{How, Message};
-use crate::per_core::peers::ask::kill_elsewhere;
-use crate::per_core::registry::Entry;
-use crate::prepared::statements::PreparedStatements;
 use crate::query;
 use crate::query::by_rules;
-use crate::session::user::SessionUser;
-use crate::session::{self, Session};
-use crate::transaction::state::Transaction;
-use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
 
 /// The expression reads a table or a sequence, which MariaDB does not allow there.
 fn uses_tables(expression: &[u8], shape: &Shape) -> bool {

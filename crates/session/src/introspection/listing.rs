@@ -11,6 +11,21 @@
 use std::rc::Rc;
 
 use backend::{ConnectionError, PoolError, Table, Text};
+use execute::client::Client;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::request::Request;
+use execute::connections::group_connections::GroupConnections;
+use execute::connections::target::nowhere;
+use execute::execution::exec::{Job, Shape, text_shape};
+use execute::per_core::Core;
+use execute::per_core::handle::Handle;
+use execute::per_core::operator::Answer;
+use execute::prepared::statements::PreparedStatements;
+use execute::session::user::SessionUser;
+use execute::session::{self, Session};
+use execute::variables::session_variables::SessionVariables;
+use execute::variables::user_variables;
 use farm::local::host_of;
 use farm::tables::{self, FarmTable};
 use farm::{Access, ClientError, error};
@@ -19,28 +34,13 @@ use mysql_wire::result::ValueKind;
 use mysql_wire::statement::PARAMETERS_COUNTED;
 use sqltext::{Class, Facts, FarmShow, Listing, ShowWhat};
 
-use crate::client::Client;
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::request::Request;
-use crate::connections::group_connections::GroupConnections;
-use crate::connections::target::nowhere;
-use crate::execution::exec::{Job, Shape, text_shape};
 use crate::introspection::farm_tables::{
     self, Cells, Filled, alone, query as farm_query, shown as farm_shown,
 };
 use crate::introspection::processlist::{self, Row, encoded, row};
 use crate::introspection::rows_text::{Column, rows_alone};
 use crate::introspection::{local, rights, shown};
-use crate::per_core::Core;
-use crate::per_core::handle::Handle;
-use crate::per_core::operator::Answer;
-use crate::prepared::statements::PreparedStatements;
 use crate::query::by_rules;
-use crate::session::user::SessionUser;
-use crate::session::{self, Session};
-use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
 
 /// More sessions than fit into so much text are not listed within a statement.
 const TEXT_BYTES_MAX: usize = 8 << 20;

@@ -4,37 +4,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::Target;
+use dist_query::place::Asking;
+use dist_query::place::explain::words::{self, Form};
+use dist_query::place::explain::{self, Explained, show};
+use dist_txn::positions;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::request::Request;
+use execute::client::sink::ReplySink;
+use execute::connections::group_connections::GroupConnections;
+use execute::consistency::promises::keeping;
+use execute::execution::exec::Shape;
+use execute::execution::profile::{PartProfile, Profile};
+use execute::execution::statement_run::{PROFILES_MAX, StatementRun};
+use execute::execution::{choice, route, rules, servers_tried};
+use execute::per_core::Core;
+use execute::per_core::handle::{Asked, Handle};
+use execute::per_core::operator::{Answer, Reply};
+use execute::session::user::SessionUser;
+use execute::session::{self, Session, send_answer};
+use execute::transaction::state::Transaction;
+use execute::variables::session_variables::SessionVariables;
 use farm::local::host_of;
 use farm::{Access, ClientError, ServerId, Snapshot, error};
 use mysql_wire::status::Status;
 use routing::{Plan, Refusal};
 use sqltext::{Facts, MsHint, Verb};
 
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::request::Request;
-use crate::client::sink::ReplySink;
-use crate::connections::group_connections::GroupConnections;
-use crate::consistency::promises::keeping;
-use crate::dist_txn::positions;
-use crate::execution::exec::Shape;
-use crate::execution::profile::{PartProfile, Profile};
-use crate::execution::rules;
-use crate::execution::servers_tried;
-use crate::execution::statement_run::{PROFILES_MAX, StatementRun};
-use crate::execution::{choice, route};
 use crate::introspection::rights::{self, Right};
-use crate::per_core::Core;
-use crate::per_core::handle::{Asked, Handle};
-use crate::per_core::operator::{Answer, Reply};
-use crate::place::Asking;
-use crate::place::explain::words::{self, Form};
-use crate::place::explain::{self, Explained, show};
-use crate::session::send_answer;
-use crate::session::user::SessionUser;
-use crate::session::{self, Session};
-use crate::transaction::state::Transaction;
-use crate::variables::session_variables::SessionVariables;
 
 /// `HEDDLE …`.
 pub(crate) async fn local(session: &mut Session) -> Result<(), End> {

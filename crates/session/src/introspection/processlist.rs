@@ -5,6 +5,20 @@
 
 use std::collections::HashMap;
 
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::request::Request;
+use execute::connections::group_connections::GroupConnections;
+use execute::connections::target::{nowhere, target};
+use execute::execution::exec::{Job, Shape};
+use execute::per_core::Core;
+use execute::per_core::peers::ask::sessions_elsewhere;
+use execute::per_core::view::{Door, SessionView};
+use execute::prepared::statements::PreparedStatements;
+use execute::session::user::SessionUser;
+use execute::session::{self, Session};
+use execute::variables::session_variables::SessionVariables;
+use execute::variables::user_variables;
 use farm::ServerId;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::result::{
@@ -12,22 +26,8 @@ use mysql_wire::result::{
 };
 use sqltext::{Facts, Verb};
 
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::request::Request;
-use crate::connections::group_connections::GroupConnections;
-use crate::connections::target::{nowhere, target};
-use crate::execution::exec::{Job, Shape};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::views;
-use crate::per_core::Core;
-use crate::per_core::peers::ask::sessions_elsewhere;
-use crate::per_core::view::{Door, SessionView};
-use crate::prepared::statements::PreparedStatements;
-use crate::session::user::SessionUser;
-use crate::session::{self, Session};
-use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
 
 /// The sessions of the farm.
 pub(crate) struct Seen {

@@ -2,23 +2,22 @@
 //! that are asked in the session's name.
 
 use backend::{ConnectionError, PoolError, Table};
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::sink::ReplySink;
+use execute::connections::group_connections::GroupConnections;
+use execute::connections::home::HOME;
+use execute::connections::parked::reclaim;
+use execute::connections::target::nowhere;
+use execute::execution::exec::{Job, Shape};
+use execute::execution::{route, servers_tried};
+use execute::per_core::Core;
+use execute::session::Session;
+use execute::session::user::SessionUser;
+use execute::variables::session_variables::SessionVariables;
+use execute::variables::{self, user_variables};
 use farm::GlobalRights;
 use farm::error;
-
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::sink::ReplySink;
-use crate::connections::group_connections::GroupConnections;
-use crate::connections::home::HOME;
-use crate::connections::parked::reclaim;
-use crate::connections::target::nowhere;
-use crate::execution::exec::{Job, Shape};
-use crate::execution::{route, servers_tried};
-use crate::per_core::Core;
-use crate::session::Session;
-use crate::session::user::SessionUser;
-use crate::variables::session_variables::SessionVariables;
-use crate::variables::{self, user_variables};
 
 /// A right by any of these names, on everything.
 #[derive(Clone, Copy, Debug)]

@@ -7,31 +7,31 @@
 
 use backend::{Connection, ConnectionError, PoolError, Table, Target};
 use channel::{Algorithm, Channel};
+use execute::client::Client;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::client::request::Request;
+use execute::connections::group_connections::Held;
+use execute::connections::hold::wait::hold;
+use execute::connections::hold::{Cause, Turn, is_failure};
+use execute::connections::parked::reclaim;
+use execute::connections::pin::Pins;
+use execute::connections::target::nowhere;
+use execute::consistency::reads;
+use execute::execution::exec::{Job, Shape};
+use execute::execution::{route, servers_tried};
+use execute::prepared::statements::PreparedStatements;
+use execute::session::{self, Session};
+use execute::variables::session_variables::SessionVariables;
+use execute::variables::user_variables;
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
 use routing::Plan;
 use sqltext::{Facts, Listing, ShowFilter, ShowValues};
 
-use crate::client::Client;
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::client::request::Request;
-use crate::connections::group_connections::Held;
-use crate::connections::hold::wait::hold;
-use crate::connections::hold::{Cause, Turn, is_failure};
-use crate::connections::parked::reclaim;
-use crate::connections::pin::Pins;
-use crate::connections::target::nowhere;
-use crate::consistency::reads;
-use crate::execution::exec::{Job, Shape};
-use crate::execution::{route, servers_tried};
 use crate::introspection::processlist::{Row, columns, encoded};
 use crate::introspection::rows_text::{Column, rows_alone};
-use crate::prepared::statements::PreparedStatements;
 use crate::query::by_rules;
-use crate::session::{self, Session};
-use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
 
 /// Status variables that tell of the client's own connection.
 const OWN_STATUS: [&str; 6] = [

@@ -3,13 +3,12 @@
 //! A session leaves notes in its [`Handle`] as it goes; they are read here only when somebody asks,
 //! and other cores ask by a message. Seconds are those of the core's tick.
 
+use execute::connections::parked::Parked;
+use execute::per_core::Core;
+use execute::per_core::handle::{Asked, Handle};
+use execute::per_core::message::Message;
+use execute::per_core::view::{Door, Lister, SessionView};
 use mysql_wire::command::Command;
-
-use crate::connections::parked::Parked;
-use crate::per_core::Core;
-use crate::per_core::handle::{Asked, Handle};
-use crate::per_core::message::Message;
-use crate::per_core::view::{Door, Lister, SessionView};
 
 /// The sessions of this core, and the clients of other doors.
 pub fn views(core: &Core) -> Vec<SessionView> {

@@ -6,20 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dist_query::place::run;
+use execute::client::answer::Answers;
+use execute::client::end::End;
+use execute::counters::count;
+use execute::execution::exec::{Job, Shape};
+use execute::execution::measure;
+use execute::execution::rules::{decision, rewrite_query};
+use execute::recorded;
+use execute::session::{self, Session};
 use farm::error;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use routing::rules::{Decision, Rules};
-
-use crate::client::answer::Answers;
-use crate::client::end::End;
-use crate::counters::count;
-use crate::execution::exec::{Job, Shape};
-use crate::execution::measure;
-use crate::execution::rules::{decision, rewrite_query};
-use crate::place::run;
-use crate::recorded;
-use crate::session::{self, Session};
 
 /// Runs the client's command to its answer, as the rules in force want it.
 pub(crate) async fn run_command(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {

@@ -28,7 +28,7 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "machines::Change", 24),
     ("fields", "machines::Failover", 21),
     ("fields", "machines::Policy", 23),
-    ("fields", "session::Settings", 23),
+    ("fields", "execute::Settings", 23),
     ("methods", "machines::Failover", 129),
 ];
 

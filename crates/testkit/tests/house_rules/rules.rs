@@ -9,7 +9,16 @@ pub const FILE_LINES_MAX: usize = 600;
 pub const FUNCTION_LINES_MAX: usize = 70;
 
 /// Crates whose threads serve clients: a thread that sleeps there stops every session of its core.
-const DATA_PLANE: [&str; 5] = ["reactor", "backend", "auth", "session", "door-sql"];
+const DATA_PLANE: [&str; 8] = [
+    "reactor",
+    "backend",
+    "auth",
+    "execute",
+    "dist-txn",
+    "dist-query",
+    "session",
+    "door-sql",
+];
 
 /// The one file of `testkit` that may sleep: it polls conditions until a deadline.
 const WAITS: &str = "crates/testkit/src/wait.rs";

@@ -11,6 +11,9 @@ use regex::Regex;
 use crate::rules::Violation;
 use crate::source::{Source, find_words, line_of};
 
+/// The layers of a session, the lowest first: those above obey what one of them declares.
+const LAYERS: [&str; 4] = ["execute", "dist-txn", "dist-query", "session"];
+
 /// Where the table of settings is.
 const TABLE: &str = "crates/heddle/src/settings/mod.rs";
 
@@ -70,15 +73,22 @@ fn is_obeying(source: &Source) -> bool {
         && !["", "heddle", "testkit"].contains(&crate_name)
 }
 
-/// The names that nothing of their own crate reads.
+/// The names that nothing of their own crate reads, nor of a layer above it.
 pub fn unread(declared: &[Declared], sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for one in declared {
         let mut folder = one.path.split("/src/");
         let folder = folder.next().unwrap_or_default();
+        let layers = match LAYERS
+            .iter()
+            .position(|name| folder == format!("crates/{name}"))
+        {
+            Some(at) => &LAYERS[at..],
+            None => &[],
+        };
         let mut own = sources.iter().filter(|source| {
             let inside = source.path.strip_prefix(folder).unwrap_or_default();
-            inside.starts_with("/src/")
+            inside.starts_with("/src/") || layers.contains(&source.crate_name())
         });
         if !own.any(|source| reads(source, &one.name)) {
             let rule = format!("nothing reads {}", one.name);

@@ -33,6 +33,9 @@ const RANKS: &[(&str, u8)] = &[
     ("mysqld", 2),
     ("sinks", 2),
     ("auth", 3),
+    ("execute", 3),
+    ("dist-txn", 3),
+    ("dist-query", 3),
     ("session", 3),
     ("kv", 3),
     ("catalog", 3),
@@ -69,6 +72,41 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "channel",
         "reactor",
         "a channel is a socket of the data plane with layers on it",
+    ),
+    (
+        "execute",
+        "auth",
+        "a core keeps what logins share, and a session its client's account; auth knows no session",
+    ),
+    (
+        "dist-txn",
+        "execute",
+        "its parts are statements on servers; execute knows the data of a transaction over groups, not its end",
+    ),
+    (
+        "dist-query",
+        "execute",
+        "what is placed is run by execute, which knows no shard",
+    ),
+    (
+        "dist-query",
+        "dist-txn",
+        "writes on several groups are one transaction; dist-txn knows no sharded table",
+    ),
+    (
+        "session",
+        "execute",
+        "the front runs statements; execute knows no command loop",
+    ),
+    (
+        "session",
+        "dist-txn",
+        "the front ends what a client leaves open; dist-txn knows no command loop",
+    ),
+    (
+        "session",
+        "dist-query",
+        "the front has statements placed; dist-query knows no command loop",
     ),
     (
         "session",

@@ -4,6 +4,12 @@ use std::net::SocketAddr;
 
 use ::auth::proof::{Claim, Offer};
 use ::auth::salt;
+use execute::client::Client;
+use execute::client::end::End;
+use execute::client::sink::ReplySink;
+use execute::client::transport::compression;
+use execute::per_core::Core;
+use execute::session::user::Identity;
 use farm::error;
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
@@ -17,12 +23,6 @@ use crate::authentication::offer;
 use crate::authentication::offer::PASSED_ON;
 use crate::authentication::prove;
 use crate::authentication::secure;
-use crate::client::Client;
-use crate::client::end::End;
-use crate::client::sink::ReplySink;
-use crate::client::transport::compression;
-use crate::per_core::Core;
-use crate::session::user::Identity;
 
 /// Greets the client and lets it log in. `peer` becomes the address that a load balancer gives.
 /// The client has been told when this fails.

@@ -5,11 +5,11 @@
 
 use std::cmp::Ordering;
 
+use execute::per_core::operator::Answer;
 use farm::tables::{FarmKind, FarmTable};
 use sqltext::{Comparison, Condition, Mode, Selected, Selection};
 
 use crate::introspection::farm_tables::{Cells, schema};
-use crate::per_core::operator::Answer;
 
 /// Such a SELECT, if the text is one.
 pub(crate) fn read(text: &[u8], mode: &Mode, database: Option<&[u8]>) -> Option<Selection> {

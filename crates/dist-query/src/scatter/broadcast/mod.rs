@@ -1,0 +1,291 @@
+//! A SELECT whose small tables are sent to the groups: their rows are fetched, put on each group's connection as
+//! temporary tables, and the groups answer the rest for their own rows.
+//!
+//! Invariants: until the groups have begun to answer, nothing is told to the client, and whatever a server refuses
+//! has the statement gathered instead. A connection that was given tables gives them up before anybody else has it, or
+//! is closed. Tables are given to primaries alone, whose sessions may make some, and outside transactions, so that
+//! nothing of the client's own is on the connection.
+//!
+//! Must not know: how the tables were chosen.
+
+mod carried;
+mod collect;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use execute::client::end::End;
+use execute::consistency::reads;
+use execute::counters::count;
+use execute::execution::exec::{Job, Run, Shape};
+use execute::session::{Session, is_free};
+use farm::{GroupKind, ServerId};
+use planner::{Answer, Finish, Fragment, Merging, Sending};
+use routing::Level;
+use sqltext::{Class, Digest};
+
+pub(crate) use self::carried::Carried;
+use self::carried::Loading;
+use self::collect::Short;
+use super::parts::Done;
+use super::result_writer::{Described, Form, ResultWriter};
+use super::rows::Trouble;
+use super::{Part, Scatter, Wanted, Word, close_scatter, end_scatter};
+use super::{gather, gathered, parts, pour, scatter_out, scatter_stuck, sift, stop};
+
+/// Somebody stopped the statement, or its time was over: it is not begun again in another way.
+const STOPPED: [u16; 3] = [1317, 1969, 3024];
+
+/// What became of a fetch.
+enum Fetched {
+    All(Carried),
+    /// The statement is to be gathered.
+    Short,
+    /// The client has its answer.
+    Answered,
+}
+
+/// A part of a statement was refused that was given tables, so that the statement may be answered otherwise.
+pub(super) fn turns_back(scatter: &Scatter, done: &Done, trouble: Option<&Trouble>) -> bool {
+    scatter.carried.is_some() && trouble.is_some_and(|it| is_refused(done, it))
+}
+
+/// A group refused its part, and nobody stopped it.
+fn is_refused(done: &Done, trouble: &Trouble) -> bool {
+    let number = done.refusal_of(trouble);
+    matches!(trouble, Trouble::Refused(_)) && !number.is_some_and(|it| STOPPED.contains(&it))
+}
+
+/// Runs the SELECT to its answer. `Some`: nothing has been told, and it is to be answered so.
+pub(crate) async fn broadcast(
+    session: &mut Session,
+    mut answer: Answer,
+    shape: Shape,
+    job: Job,
+) -> Result<Option<Answer>, End> {
+    let Some(sending) = answer.sending.take() else {
+        return Ok(Some(answer));
+    };
+    if !may_send(session, &answer, &shape, job) {
+        return Ok(Some(*sending.instead));
+    }
+    count(&session.core.counters.broadcasts);
+    session.run.recording = None;
+    let answered = match Box::pin(fetch_all(session, &sending, shape, job)).await? {
+        Fetched::Answered => true,
+        Fetched::Short => false,
+        Fetched::All(carried) => {
+            let shape = Shape {
+                level: Some(Level::Strong),
+                ..shape
+            };
+            let whole = Box::pin(run_rest(session, &answer, carried, shape, job)).await?;
+            if !whole {
+                let (core, mode) = (&session.core, &session.variables.mode);
+                core.statements.plans.turn_back(&sending.instead, mode, now_s(session));
+            }
+            whole
+        }
+    };
+    match answered {
+        true => Ok(None),
+        false => {
+            count(&session.core.counters.broadcasts_turned_back);
+            session.run.profile.once_more();
+            Ok(Some(*sending.instead))
+        }
+    }
+}
+
+/// Nothing of the client's is on any connection, and all groups have primaries to make tables on.
+fn may_send(session: &Session, answer: &Answer, shape: &Shape, job: Job) -> bool {
+    let connections = &session.connections;
+    let holds =
+        connections.current.held.is_some() || connections.others.iter().any(|it| it.held.is_some());
+    let ruled = session.run.ruled.as_ref().is_some_and(|rule| rule.servers.is_some());
+    let free = is_free(session.variables.status) && session.transaction.dist_txn.is_none();
+    let reads = shape.class == Class::Read && !shape.writes && shape.hint.is_none();
+    let snapshot = session.core.snapshot();
+    let has_primary = |name: &Arc<str>| {
+        let group = snapshot.group(name);
+        group.is_some_and(|it| it.kind != GroupKind::Media && it.primary().is_some())
+    };
+    let mut groups = answer.fragments.iter().flat_map(|it| &it.groups);
+    free && reads
+        && !holds
+        && !ruled
+        && !matches!(job, Job::Prepare(_))
+        && !session.prepared.wants_digits(job)
+        && groups.all(has_primary)
+}
+
+/// Fetches the rows of all tables.
+async fn fetch_all(
+    session: &mut Session,
+    sending: &Sending,
+    shape: Shape,
+    job: Job,
+) -> Result<Fetched, End> {
+    let mut run = reads::new_run(
+        &session.core,
+        &mut session.client,
+        &session.variables,
+        &mut session.run,
+        shape,
+        job,
+    );
+    let mut avoid = Vec::new();
+    let mut left = sending.bytes_max;
+    let mut carried = Carried::new(session.variables.mode.dialect);
+    let mut described = gather::described_text(session, job).map(DescribedBy::Text);
+    for (at, fragment) in sending.fragments.iter().enumerate() {
+        loop {
+            let (first_part, began) = (session.run.profile.parts.len(), Instant::now());
+            let mut loading = Loading::new(&sending.tables[at], left);
+            let fetching =
+                fetch(session, fragment, &mut loading, &mut run, &mut avoid, &mut described);
+            match Box::pin(fetching).await? {
+                Step::Again => session.run.profile.once_more(),
+                Step::Answered => return Ok(Fetched::Answered),
+                Step::Short => {
+                    learn(session, fragment, loading.rows);
+                    return Ok(Fetched::Short);
+                }
+                Step::Done => {
+                    session.run.profile.fetched(at, first_part, began);
+                    learn(session, fragment, loading.rows);
+                    left = left.saturating_sub(loading.bytes);
+                    let counters = &session.core.counters;
+                    counters.broadcast_rows.fetch_add(loading.rows, Ordering::Relaxed);
+                    carried.take(&sending.tables[at], loading);
+                    break;
+                }
+            }
+        }
+    }
+    if let Some(DescribedBy::Group(known)) = described {
+        carried.described = known;
+    }
+    Ok(Fetched::All(carried))
+}
+
+/// The next statement of the shape knows how many rows a fragment has.
+fn learn(session: &Session, fragment: &Fragment, rows: u64) {
+    let shape = shape_of(session, fragment);
+    session.core.statements.plans.learn(shape, rows, now_s(session));
+}
+
+fn shape_of(session: &Session, fragment: &Fragment) -> Digest {
+    Digest::of(fragment.text.as_bytes(), &session.variables.mode)
+}
+
+fn now_s(session: &Session) -> u64 {
+    session.core.now_s.get()
+}
+
+/// How the columns of the client's text are learnt.
+enum DescribedBy {
+    /// No group has been asked.
+    Text(Vec<u8>),
+    Group(Described),
+}
+
+/// What became of one fetch.
+enum Step {
+    Done,
+    Again,
+    Short,
+    Answered,
+}
+
+async fn fetch(
+    session: &mut Session,
+    fragment: &Fragment,
+    loading: &mut Loading,
+    run: &mut Run,
+    avoid: &mut Vec<ServerId>,
+    described: &mut Option<DescribedBy>,
+) -> Result<Step, End> {
+    let mut scatter = gathered::pulled(fragment);
+    if sift::sift(&session.core, &session.variables, &mut scatter.parts).is_err() {
+        return Ok(Step::Short);
+    }
+    if scatter.parts.is_empty() {
+        return Ok(Step::Done);
+    }
+    let mut taken = match parts::take_parts(session, &scatter, run, avoid).await {
+        Ok(taken) => taken,
+        Err((group, stuck)) => {
+            let again = scatter_stuck(session, run, avoid, &group, stuck).await?;
+            return Ok(if again { Step::Again } else { Step::Answered });
+        }
+    };
+    if let (Some(DescribedBy::Text(text)), Some(first)) = (&*described, taken.first_mut()) {
+        if let Some(known) = pour::described_by(first.lease.as_mut(), text).await {
+            *described = Some(DescribedBy::Group(known));
+        }
+    }
+    let mut feeds = parts::start_parts(session, &scatter, &mut taken, run, false);
+    let short = collect::collect(&mut feeds, loading).await.err();
+    stop::end_feeds(&session.core, &session.handle, &mut feeds, short.is_some()).await;
+    end_scatter(&session.handle, &mut session.run);
+    let done = Done::of(taken, feeds, &mut session.run.profile);
+    match short {
+        Some(Short::Groups(trouble)) => {
+            if is_refused(&done, &trouble) {
+                parts::leave_parts(session, run, done);
+                return Ok(Step::Short);
+            }
+            let result_writer = ResultWriter::new(Form::Text, session.client.capabilities);
+            let word = Word::Trouble(trouble);
+            let again = close_scatter(session, run, avoid, done, result_writer, word).await?;
+            Ok(if again { Step::Again } else { Step::Answered })
+        }
+        other => {
+            parts::leave_parts(session, run, done);
+            Ok(match other {
+                None => Step::Done,
+                Some(_) => Step::Short,
+            })
+        }
+    }
+}
+
+/// Has the groups answer the rest. False: nothing has been told to the client.
+async fn run_rest(
+    session: &mut Session,
+    answer: &Answer,
+    carried: Carried,
+    shape: Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let groups = answer.fragments.iter().map(|it| match it.any {
+        true => 1,
+        false => it.groups.len() as u64,
+    });
+    let bytes = carried.bytes() * groups.sum::<u64>();
+    session.core.counters.broadcast_bytes.fetch_add(bytes, Ordering::Relaxed);
+    let carried = Rc::new(carried);
+    let merging: &Merging = match &answer.finish {
+        Finish::Merge(merging) => merging,
+        Finish::Scratch(_) => {
+            return gather::gather_carrying(session, answer, Some(carried), shape, job).await;
+        }
+    };
+    let mut all: Vec<Part> = Vec::new();
+    for fragment in &answer.fragments {
+        all.append(&mut gathered::pulled(fragment).parts);
+    }
+    if sift::sift(&session.core, &session.variables, &mut all).is_err() {
+        return Ok(false);
+    }
+    let scatter = Scatter {
+        parts: all,
+        answer: Wanted::Rows(merging.clone()),
+        clock: answer.clock,
+        carried: Some(carried),
+    };
+    scatter_out(session, &scatter, shape, job).await
+}

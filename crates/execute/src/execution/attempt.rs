@@ -1,0 +1,500 @@
+//! One attempt on one connection: make it ready, send, relay the reply as it comes.
+
+mod refusal;
+
+use backend::{Connection, ConnectionError, Lease};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::relay::{Expect, Outcome, Relay};
+use mysql_wire::reply::SessionChange;
+use mysql_wire::statement::PARAMETERS_COUNTED;
+use sqltext::{Class, Facts};
+
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
+use crate::connections::group_connections::GroupConnections;
+use crate::consistency::acks::wait::may_tell;
+use crate::consistency::client_level;
+use crate::consistency::promises::Promises;
+use crate::consistency::write_tags::tagging;
+use crate::counters::count;
+use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
+use crate::execution::pipe::Pipe;
+use crate::execution::profile::{Detail, Step, server_counters};
+use crate::execution::statement_run::clock::{end_attempt, start_clock};
+use crate::execution::{pipe, pipeline, relayed};
+use crate::per_core::Core;
+use crate::prepared::statements::PreparedStatements;
+use crate::prepared::{prepared_packets, ready};
+use crate::recorded;
+use crate::session::context::StatementContext;
+use crate::session::{self, Session};
+use crate::transaction::replay;
+use crate::transaction::resume::Tally;
+use crate::variables::assigned::{self, try_to_repeat};
+use crate::variables::changes::Changes;
+use crate::variables::{defaults, insert_id, user_variables};
+
+/// The command byte of COM_STMT_EXECUTE.
+const EXECUTE: u8 = Command::StmtExecute as u8;
+
+/// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
+const SMALL_BUFFERS_MAX: usize = 2;
+
+/// Runs the command of `run` on this connection, and those behind it that may go with it: then
+/// the answer is that of the last one of which anything is known, and the others stay in
+/// `run.pipeline`. Fails only when the client is gone; then the reply is unread and the connection
+/// must not be used again.
+pub(crate) async fn attempt(
+    session: &mut Session,
+    lease: &mut Lease,
+    run: &mut Run,
+    read_only: bool,
+) -> Result<Answer, End> {
+    let connection = lease.connection_mut();
+    if session.run.detail == Detail::Server && may_count(&session.client.request, run) {
+        session.run.before = Box::pin(server_counters::before(connection)).await;
+    }
+    begin_attempt(session, connection, run);
+    let answer = attempt_inner(session, connection, run, read_only).await;
+    end_attempt(&session.handle, &mut session.run);
+    answer
+}
+
+/// A statement goes to this connection: others on the core may see, stop and time it.
+pub fn begin_attempt(session: &mut Session, connection: &Connection, run: &Run) {
+    recorded::sent(session.handle.id, connection);
+    session.handle.at_servers.running.set(Some((connection.server, connection.thread_id)));
+    if session.run.measured.is_none() {
+        let digest = user_variables::digest(
+            &session.core,
+            &session.client.request,
+            &session.variables,
+            &session.prepared,
+            &run.shape,
+            run.job,
+        );
+        session.handle.asked.borrow_mut().name(digest);
+    }
+    let waits = run.shape.facts.contains(Facts::USER_LOCK);
+    let idle = waits || run.shape.class == Class::Read;
+    session.handle.at_servers.ends_with_client.set(idle);
+    start_clock(&session.core, &session.handle, &mut session.run, &run.shape);
+    replay::begin_log(
+        &session.core,
+        &session.variables,
+        &mut session.connections,
+        &session.transaction,
+        &run.shape,
+    );
+    session.run.profile.lap(Step::Wait);
+    session.run.profile.goes_to(connection.server);
+}
+
+async fn attempt_inner(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &mut Run,
+    read_only: bool,
+) -> Result<Answer, End> {
+    if connection.is_cut() {
+        return Ok(Answer::UNSENT);
+    }
+    if defaults::may_set_globals(&run.shape) {
+        let (client, own, prepared) = (&session.client, &session.variables, &session.prepared);
+        let (shape, job) = (&run.shape, run.job);
+        let asked = defaults::ask_globals(&client.request, own, prepared, connection, shape, job);
+        run.globals = Box::pin(asked).await;
+    }
+    let (expect, own) = match make_ready(session, connection, &run.shape, run.job).await {
+        Ok(ready) => ready,
+        Err(ConnectionError::Refused {
+            number,
+            sqlstate,
+            message,
+        }) => {
+            return Ok(Answer::Refused(ServerRefusal {
+                number,
+                sqlstate,
+                message,
+            }));
+        }
+        Err(_) => return Ok(Answer::UNSENT),
+    };
+    if own.is_none() && session.client.request.has_more() {
+        run.pipeline = Box::pin(pipeline::couple(session, connection, run, read_only)).await;
+        session.handle.at_servers.in_pipeline.set(!run.pipeline.commands.is_empty());
+    }
+    count(&session.core.counters.statements);
+    let sent = match own.or_else(|| {
+        tagging::tagged(&session.core, &session.client.request, &session.promises, connection, run)
+    }) {
+        Some(bytes) => {
+            let range = 0..bytes.len();
+            let (sent, bytes) = connection.send(bytes, range).await;
+            session.core.give_buffer(bytes);
+            sent
+        }
+        None => {
+            let (frame, range) = session.client.request.lend();
+            let end = range.end + run.pipeline.bytes;
+            let (sent, frame) = connection.send(frame, range.start..end).await;
+            session.client.request.restore(frame);
+            sent
+        }
+    };
+    if sent.is_err() {
+        return Ok(match run.pipeline.commands.is_empty() {
+            true => Answer::UNSENT,
+            false => Answer::LOST,
+        });
+    }
+    let mut pipe = Pipe {
+        buffer: session.core.take_buffer(),
+        ready: 0,
+    };
+    let mut answer = answer_one(session, connection, run, expect, read_only, &mut pipe).await;
+    if !run.pipeline.commands.is_empty() {
+        answer =
+            Box::pin(pipeline::ride(session, connection, run, answer, read_only, &mut pipe)).await;
+    }
+    session.core.give_buffer(pipe.buffer);
+    answer
+}
+
+/// Relays one reply and completes what it says.
+pub(crate) async fn answer_one(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &Run,
+    expect: Expect,
+    read_only: bool,
+    pipe: &mut Pipe,
+) -> Result<Answer, End> {
+    let mut answer = relay(session, connection, run, expect, read_only, pipe).await;
+    match &mut answer {
+        Ok(Answer::Done(done)) => {
+            let Done { outcome, changes } = &mut **done;
+            complete(session, connection, run, expect, outcome, changes).await;
+        }
+        _ if run.shape.tracking => connection.condemn(),
+        _ => {}
+    }
+    answer
+}
+
+/// Takes note of a reply that is about a prepared statement.
+async fn note_statement(
+    prepared: &mut PreparedStatements,
+    connection: &mut Connection,
+    job: Job,
+    expect: Expect,
+    outcome: &Outcome,
+    changes: &mut Changes,
+) {
+    match (job, outcome.prepared) {
+        (Job::Prepare(_), Some(reply)) => {
+            let _ = prepared.note_prepared(connection, reply).await;
+            if outcome.warnings > 0 {
+                changes.residue = Box::pin(relayed::ask_warnings(connection)).await;
+            }
+        }
+        (Job::Execute(id), _) => {
+            let opens = expect == Expect::Cursor;
+            prepared.note_executed(connection, id, outcome.status.filter(|_| opens));
+        }
+        _ => {}
+    }
+}
+
+/// Learns what a complete reply leaves to be asked. A connection that breaks here is found out
+/// by its next user.
+async fn complete(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &Run,
+    expect: Expect,
+    outcome: &Outcome,
+    changes: &mut Changes,
+) {
+    let (shape, job) = (&run.shape, run.job);
+    note_statement(&mut session.prepared, connection, job, expect, outcome, changes).await;
+    let failed = outcome.error.is_some();
+    let text = user_variables::text(&session.client.request, &session.prepared, job);
+    if shape.facts.contains(Facts::USER_VARIABLE) {
+        let id = session.handle.id;
+        let noted = session.variables.note_user_variables(id, connection, shape, text, failed);
+        changes.pins_user_variables = noted;
+    }
+    if session.connections.may_tie(shape) {
+        let whole = (!session.client.request.is_split()).then_some(text);
+        let (core, own, connections) =
+            (&session.core, &session.variables, &mut session.connections);
+        let noting = connections.note_ties(core, own, connection, shape, whole, failed);
+        changes.ended = Box::pin(noting).await;
+    }
+    changes.pins |= changes.tracking && !shape.tracking;
+    // A SET that failed has assigned nothing, and a question behind it would take its
+    // diagnostics away.
+    let nothing = shape.class == Class::Set && failed;
+    if !nothing && assigned::may_assign(shape) {
+        let learning = assigned::learn_assigned(
+            &session.client.request,
+            &session.variables,
+            &session.prepared,
+            connection,
+            shape,
+            job,
+            changes,
+        );
+        let _ = Box::pin(learning).await;
+        let plain = outcome.warnings == 0 && !shape.facts.contains(Facts::MULTIPLE);
+        if plain && shape.class == Class::Set {
+            let _ = Box::pin(try_to_repeat(connection, changes)).await;
+        }
+    }
+    if shape.facts.contains(Facts::ROLE) {
+        Box::pin(assigned::learn_role(connection, changes)).await;
+    }
+    if shape.tracking {
+        let taking = session.variables.take_tracking_back(connection, shape, changes);
+        if Box::pin(taking).await.is_err() {
+            connection.condemn();
+        }
+    }
+    if insert_id::assigns_insert_id(&session.client.request, &session.prepared, shape, job) {
+        let _ = Box::pin(insert_id::learn_insert_id(
+            &session.handle,
+            &mut session.variables,
+            connection,
+        ))
+        .await;
+    }
+}
+
+/// Brings to the connection what the command relies on. Returns what reply it has, and the
+/// command rewritten where the client's own bytes will not do. `Refused` is the answer to an
+/// EXECUTE whose statement cannot be prepared any more.
+async fn make_ready(
+    session: &mut Session,
+    connection: &mut Connection,
+    shape: &Shape,
+    job: Job,
+) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
+    user_variables::bring_values(
+        &session.handle,
+        &session.client.request,
+        &mut session.variables,
+        &session.prepared,
+        connection,
+        shape,
+        job,
+    )
+    .await?;
+    let ready = match job {
+        Job::Frame(expect) => (
+            expect,
+            attributed(
+                &session.core,
+                &session.client.request,
+                &session.promises,
+                connection,
+                shape,
+            ),
+        ),
+        Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
+        Job::Execute(id) => {
+            ready::ready_statement(
+                &session.core,
+                &session.promises,
+                &session.prepared,
+                connection,
+                id,
+            )
+            .await?;
+            // The byte behind command and id says what cursor the client wants: 0 for none.
+            let expect = match session.client.request.payload() {
+                [EXECUTE, _, _, _, _, flags, ..] if flags & !PARAMETERS_COUNTED != 0 => {
+                    Expect::Cursor
+                }
+                [EXECUTE, ..] if shape.class == Class::Call => Expect::Call,
+                _ => Expect::Results,
+            };
+            (
+                expect,
+                prepared_packets::address_statement(
+                    &mut session.client,
+                    &session.prepared,
+                    connection,
+                    id,
+                ),
+            )
+        }
+    };
+    if shape.tracking {
+        Box::pin(session.variables.lend_tracking(connection)).await?;
+    }
+    Ok(ready)
+}
+
+/// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.
+/// With more replies to come, its end may stay in the pipe for the next send.
+async fn relay(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &Run,
+    expect: Expect,
+    read_only: bool,
+    pipe: &mut Pipe,
+) -> Result<Answer, End> {
+    let mut relay = relay_of(&session.context(), connection, &run.shape, expect);
+    let mut changes = Changes::default();
+    let counted = session.connections.may_resume(run, pipe);
+    let mut tally = run.resume.map(Tally::after);
+    let (mut forwarded, mut file, mut pieces, mut need) = (false, false, 0, 0);
+    loop {
+        if pipe.buffer.len() > pipe.ready {
+            let next = relay.next_sequence();
+            let mut note = |change: SessionChange<'_>| changes.note(connection, change);
+            let Ok(progress) = relay.advance(&mut pipe.buffer, pipe.ready, &mut note) else {
+                tracing::error!(session = session.handle.id, "the server broke the protocol");
+                relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+                return Ok(lost(&relay, forwarded, file, None));
+            };
+            if progress.done
+                && relay.outcome().error.is_some()
+                && let Some(refused) =
+                    refused(session, connection, run, relay.outcome(), read_only, pipe).await
+            {
+                changes.writes = matches!(refused, Answer::WritesOnReplica);
+                let held = relayed::behind(refused, forwarded, next, tally.as_deref());
+                if let Some(answer) = held {
+                    relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+                    return Ok(answer);
+                }
+            }
+            if changes.is_news() && !may_tell(session, connection, &mut changes).await {
+                relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+                return Ok(lost_before(next, forwarded, file, None));
+            }
+            if progress.forward > pipe.ready {
+                session.connections.note_told(&pipe.buffer[pipe.ready..progress.forward]);
+                pipe.ready = progress.forward;
+                if !Tally::takes(&mut tally, pipe, counted, progress.done) {
+                    return Ok(Answer::Differs);
+                }
+                forwarded = tally.as_ref().is_none_or(|tally| !tally.swallows());
+                pieces += 1;
+            }
+            if progress.done {
+                if run.pipeline.commands.is_empty() {
+                    relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+                }
+                let outcome = relay.outcome().clone();
+                return Ok(Answer::Done(Box::new(Done { outcome, changes })));
+            }
+            if progress.wants_file {
+                file = true;
+                relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+                let (core, handle, client) = (&session.core, &session.handle, &mut session.client);
+                Box::pin(relayed::ask_file(core, handle, client, connection, &mut relay)).await?;
+            }
+            need = progress.need;
+        }
+        relayed::forward(&mut session.client, &mut session.run, pipe).await?;
+        pipe::make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
+        if pipe.fill(connection).await.is_err() {
+            return Ok(lost(&relay, forwarded, file, tally.as_deref()));
+        }
+    }
+}
+
+/// How the attempt ended when this error, whose packet comes next, says nothing about the command
+/// itself.
+async fn refused(
+    session: &Session,
+    connection: &mut Connection,
+    run: &Run,
+    outcome: &Outcome,
+    read_only: bool,
+    pipe: &Pipe,
+) -> Option<Answer> {
+    match relayed::ends(&session.handle, connection, run, outcome.error?).await {
+        true => Some(Answer::LOST),
+        false => session.context().refusal(&session.handle, run, outcome, read_only, pipe),
+    }
+}
+
+/// What turns the server's reply into the client's.
+fn relay_of(
+    context: &StatementContext<'_>,
+    connection: &Connection,
+    shape: &Shape,
+    expect: Expect,
+) -> Relay {
+    // Before the client can hear of it.
+    if shape.writes && !connection.tells_gtids {
+        client_level::tell_client_unlogged(context.core, context.connections, context.transaction);
+    }
+    let server = connection.capabilities;
+    Relay::new(
+        expect,
+        context.client.capabilities,
+        server,
+        session::status_now(context.variables, context.transaction),
+    )
+    .showing(context.variables.shown(connection, shape))
+    .of_several(shape.has_several_results())
+}
+
+/// The server may be asked what it counts, around this statement.
+fn may_count(request: &Request, run: &Run) -> bool {
+    let Shape {
+        class, verb, facts, ..
+    } = run.shape;
+    let is_whole = !request.has_more() && run.resume.is_none();
+    is_whole
+        && !matches!(run.job, Job::Prepare(_))
+        && server_counters::may_count(class, verb, facts)
+}
+
+impl GroupConnections {
+    /// A long result of a read may be gone on with elsewhere.
+    fn may_resume(&self, run: &Run, pipe: &Pipe) -> bool {
+        let again = run.alone || self.current.replay.is_some();
+        again && run.shape.class == Class::Read && pipe.ready == 0
+    }
+}
+
+/// The current text with its attributes, for a server that takes them.
+fn attributed(
+    core: &Core,
+    request: &Request,
+    promises: &Promises,
+    connection: &Connection,
+    shape: &Shape,
+) -> Option<Vec<u8>> {
+    let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+    (takes && request.payload()[0] == Command::Query as u8).then(|| {
+        let comment = tagging::tag_for(core, promises, connection, shape);
+        request.with_attributes(comment.as_str())
+    })
+}
+
+/// The server's connection broke within this reply.
+fn lost(relay: &Relay, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
+    lost_before(relay.next_sequence(), forwarded, file, tally)
+}
+
+/// The same before the packet of this number.
+fn lost_before(sequence: Option<u8>, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
+    if let Some(loss) = tally.and_then(Tally::loss_before) {
+        return Answer::Lost(loss);
+    }
+    Answer::Lost(Loss {
+        forwarded,
+        file,
+        ..Loss::within(sequence, tally.map(Tally::sent))
+    })
+}
