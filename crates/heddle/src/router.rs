@@ -108,7 +108,7 @@ impl Router {
         let rules = source.read().map_err(Failure::new)?;
         let configuration = Arc::new(Configuration::new(settings.clone(), rules));
         let files = Files::find(&settings, state)?;
-        let transport = transport(&settings, files.as_ref())?;
+        let transport = tls::transport(&settings, files.as_ref())?;
         let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
@@ -455,15 +455,6 @@ fn introduce(
         },
         ..Roster::default()
     });
-}
-
-/// How clients come, and servers are reached.
-fn transport(settings: &Settings, files: Option<&Files>) -> Result<Arc<Transport>, Failure> {
-    let presented = files.map(Files::load).transpose()?;
-    let servers = tls::terms(settings)?;
-    let transport = Transport::new(settings.tls_clients.0, presented, servers);
-    let balancers = settings.proxy_protocol_networks.0.clone();
-    Ok(Arc::new(transport.behind(balancers)))
 }
 
 fn http_settings(

@@ -207,6 +207,18 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     private::write(path, text).map_err(failed)
 }
 
+/// How clients come, and servers are reached.
+///
+/// # Errors
+/// A certificate cannot be read, or the settings cannot be meant so.
+pub fn transport(settings: &Settings, files: Option<&Files>) -> Result<Arc<Transport>, Failure> {
+    let presented = files.map(Files::load).transpose()?;
+    let servers = terms(settings)?;
+    let transport = Transport::new(settings.tls_clients.0, presented, servers);
+    let balancers = settings.proxy_protocol_networks.0.clone();
+    Ok(Arc::new(transport.behind(balancers)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

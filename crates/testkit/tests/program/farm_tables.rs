@@ -126,7 +126,10 @@ fn shown(client: &mut Client) {
     assert!(column(&names, 0).contains(&"servers"), "{names:?}");
     assert!(column(&client.rows("SHOW DATABASES"), 0).contains(&"heddle"));
     let full = client.rows("SHOW FULL TABLES FROM heddle WHERE Table_type = 'SYSTEM VIEW' AND Tables_in_heddle LIKE 'shard%'");
-    assert_eq!(column(&full, 0), ["shard_maps", "sharded_tables", "shards"]);
+    assert_eq!(
+        column(&full, 0),
+        ["shard_maps", "shard_sizes", "sharded_tables", "shards"]
+    );
     let described = client.rows("DESCRIBE heddle.groups");
     assert_eq!(
         column(&described, 0),
