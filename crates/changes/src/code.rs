@@ -36,6 +36,8 @@ pub const QUERY_COMPRESSED: u8 = 165;
 
 /// LOAD DATA in the form of MySQL 4.
 pub(crate) const OLD_LOADS: [u8; 5] = [6, 8, 10, 11, 12];
+/// What stands beside a statement, and LOAD DATA.
+pub(crate) const BESIDE: [u8; 11] = [5, 6, 8, 9, 10, 11, 12, 13, 14, 17, 18];
 /// Each of the two versions of a row event.
 pub(crate) const WRITE: [u8; 2] = [23, 30];
 pub(crate) const UPDATE: [u8; 2] = [24, 31];

@@ -163,6 +163,16 @@ impl Decoder {
                     false => End::Prepared(xid),
                 })
             }
+            kind if code::BESIDE.contains(&kind) => self.beside(kind, data)?,
+            code::INCIDENT => return Err(Trouble::Incident),
+            _ => None,
+        })
+    }
+
+    /// What stands beside a statement: its values, and the file of a LOAD DATA.
+    fn beside(&mut self, kind: u8, data: &[u8]) -> Result<Option<Event>, Trouble> {
+        let short = || unread(&format!("an event of kind {kind} that ends too early"));
+        Ok(match kind {
             code::INTVAR | code::RAND | code::USER_VAR => {
                 let is_taken = self.values.take_event(kind, data);
                 is_taken.then_some(None).ok_or_else(short)?
@@ -179,7 +189,6 @@ impl Decoder {
             kind if code::OLD_LOADS.contains(&kind) => {
                 return Err(unread("a LOAD DATA as MySQL 4 logged it"));
             }
-            code::INCIDENT => return Err(Trouble::Incident),
             _ => None,
         })
     }

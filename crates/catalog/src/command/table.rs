@@ -89,26 +89,14 @@ const OF_TABLES: ArgSpec = optional(
 const OF_DATABASES: ArgSpec = optional("databases", "comma list: only rows of these");
 const OF_GROUPS: ArgSpec = optional("groups", "comma list: only these");
 const SNAPSHOT: ArgSpec = switch("snapshot", "true: the rows that are there come first");
-const ORDER: ArgSpec = optional(
-    "order",
-    "global: one order over all groups, transactions over several groups whole; default: each group's own",
-);
+const ORDER: ArgSpec = optional("order", "global: one order over all groups; default: none");
 const TYPES: ArgSpec = optional(
     "types",
-    "debezium: the records of Debezium's connector for MySQL; default: the stream's own form",
+    "debezium: records as Debezium's connector has them",
 );
-const PREFIX: ArgSpec = optional(
-    "prefix",
-    "with types=debezium, what its topics and schemas begin with; default heddle",
-);
-const SCHEMA: ArgSpec = switch(
-    "schema",
-    "true: with types=debezium, keys and values with their schemas",
-);
-const TOMBSTONES: ArgSpec = switch(
-    "tombstones",
-    "true: with types=debezium, a record without a value behind each delete",
-);
+const PREFIX: ArgSpec = optional("prefix", "of Debezium's topics and schemas; default heddle");
+const SCHEMA: ArgSpec = switch("schema", "true: Debezium's schemas beside keys and values");
+const TOMBSTONES: ArgSpec = switch("tombstones", "true: Debezium's tombstones behind deletes");
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {

@@ -212,13 +212,7 @@ impl Follower {
         let _counted = Reads::new(&self.counts);
         let timeout_ms = self.source.timeout_ms();
         let mut link = self.enter(primary).await?;
-        self.know_decided(&mut link).await?;
-        let (from, until, mut transactions) =
-            beginning(&mut link, timeout_ms, self.reached.as_ref()).await?;
-        self.know_decided(&mut link).await?;
-        if self.order.is_some() {
-            transactions = transactions.with_told();
-        }
+        let (from, until, mut transactions) = self.prepare(&mut link).await?;
         let mut reader =
             Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
         self.look_at_tables(primary).await?;
@@ -283,6 +277,23 @@ impl Follower {
                 wanted.notify_one();
             }
         }
+    }
+
+    /// Where the reading begins, and what gathers it.
+    async fn prepare(
+        &mut self,
+        link: &mut Link,
+    ) -> Result<(Position, Position, Transactions), Error> {
+        let timeout_ms = self.source.timeout_ms();
+        self.know_decided(link).await?;
+        let (from, until, transactions) =
+            beginning(link, timeout_ms, self.reached.as_ref()).await?;
+        self.know_decided(link).await?;
+        let transactions = match self.order {
+            Some(_) => transactions.with_told(),
+            None => transactions,
+        };
+        Ok((from, until, transactions))
     }
 
     /// Tells what may be told; begins the stream when nothing is in the way of that.

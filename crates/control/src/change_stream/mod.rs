@@ -203,15 +203,8 @@ impl ChangeStreams {
                     }
                 },
                 _ = look.tick() => {
-                    if wanted.groups.is_empty() || wanted.in_order {
-                        for group in self.replicating() {
-                            if followed.insert(group.clone()) {
-                                if let Some(order) = &order {
-                                    order.join(&group);
-                                }
-                                followers.spawn(follow(&group));
-                            }
-                        }
+                    for group in self.joining(&wanted, order.as_deref(), &mut followed) {
+                        followers.spawn(follow(&group));
                     }
                 }
                 _ = beat.tick() => {
@@ -228,6 +221,24 @@ impl ChangeStreams {
             }
         }
         followers.shutdown().await;
+    }
+
+    /// The groups that the farm has got, and that the stream is about, too.
+    fn joining(
+        &self,
+        wanted: &ChangesWanted,
+        order: Option<&Ordering>,
+        followed: &mut BTreeSet<String>,
+    ) -> Vec<String> {
+        if !wanted.groups.is_empty() && !wanted.in_order {
+            return Vec::new();
+        }
+        let mut joining = self.replicating();
+        joining.retain(|group| followed.insert(group.clone()));
+        if let Some(order) = order {
+            joining.iter().for_each(|group| order.join(group));
+        }
+        joining
     }
 
     fn source(&self, group: &str) -> source::Source {

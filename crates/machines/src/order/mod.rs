@@ -58,7 +58,7 @@ pub enum Wish {
 
 /// Where one group's log is.
 #[derive(Clone, Debug)]
-struct Lane<X> {
+struct Log<X> {
     /// `None` until the first tick has come.
     clock: Option<u64>,
     next: Option<Next<X>>,
@@ -73,9 +73,9 @@ struct Lane<X> {
     is_joining: bool,
 }
 
-impl<X> Lane<X> {
-    fn new(is_ready: bool) -> Lane<X> {
-        Lane {
+impl<X> Log<X> {
+    fn new(is_ready: bool) -> Log<X> {
+        Log {
             clock: None,
             next: None,
             prepared: BTreeSet::new(),
@@ -106,7 +106,7 @@ struct Behind {
 /// The order as one reader makes it.
 #[derive(Clone, Debug)]
 pub struct Order<X> {
-    lanes: BTreeMap<String, Lane<X>>,
+    logs: BTreeMap<String, Log<X>>,
     /// Every log has reached the number with which the order begins.
     is_merging: bool,
     /// And every log has reached the next one.
@@ -121,10 +121,10 @@ pub struct Order<X> {
 impl<X: Clone + Ord> Order<X> {
     /// An order that begins with a number to come.
     pub fn begin<'a>(groups: impl IntoIterator<Item = &'a str>) -> Order<X> {
-        let lanes = groups.into_iter();
+        let logs = groups.into_iter();
         Order {
-            lanes: lanes
-                .map(|group| (group.to_owned(), Lane::new(true)))
+            logs: logs
+                .map(|group| (group.to_owned(), Log::new(true)))
                 .collect(),
             is_merging: false,
             is_telling: false,
@@ -137,15 +137,15 @@ impl<X: Clone + Ord> Order<X> {
     /// An order that goes on: by group the number that its log had. What was told has to be
     /// [replayed](Order::replay) in front of everything.
     pub fn resume(places: impl IntoIterator<Item = (String, u64)>) -> Order<X> {
-        let lane = |(group, clock)| {
-            let lane = Lane {
+        let log = |(group, clock)| {
+            let log = Log {
                 clock: Some(clock),
-                ..Lane::new(false)
+                ..Log::new(false)
             };
-            (group, lane)
+            (group, log)
         };
         Order {
-            lanes: places.into_iter().map(lane).collect(),
+            logs: places.into_iter().map(log).collect(),
             is_merging: true,
             is_telling: true,
             tells_at: 0,
@@ -157,16 +157,16 @@ impl<X: Clone + Ord> Order<X> {
     /// The farm has got a group. It is told from a number on that is nowhere yet.
     pub fn join(&mut self, group: &str) {
         let is_joining = self.is_merging;
-        let lane = || Lane {
+        let log = || Log {
             is_joining,
-            ..Lane::new(true)
+            ..Log::new(true)
         };
-        self.lanes.entry(group.to_owned()).or_insert_with(lane);
+        self.logs.entry(group.to_owned()).or_insert_with(log);
     }
 
     /// The farm does not have the group any more.
     pub fn leave(&mut self, group: &str) {
-        self.lanes.remove(group);
+        self.logs.remove(group);
         self.behind.retain(|_, it| {
             it.left.remove(group);
             !it.left.is_empty()
@@ -176,8 +176,8 @@ impl<X: Clone + Ord> Order<X> {
 
     /// The group's number, where it is told; `None` while the order cannot go on behind a token.
     pub fn place(&self, group: &str) -> Option<u64> {
-        let lane = self.lanes.get(group)?;
-        lane.clock.filter(|_| self.is_telling && !lane.is_joining)
+        let log = self.logs.get(group)?;
+        log.clock.filter(|_| self.is_telling && !log.is_joining)
     }
 
     /// Takes note of what was told, or comes before the beginning.
@@ -196,40 +196,40 @@ impl<X: Clone + Ord> Order<X> {
 
     /// All of the group that was told has been replayed.
     pub fn ready(&mut self, group: &str) {
-        if let Some(lane) = self.lanes.get_mut(group) {
-            lane.is_ready = true;
+        if let Some(log) = self.logs.get_mut(group) {
+            log.is_ready = true;
         }
-        if self.lanes.values().all(|lane| lane.is_ready) {
-            let groups: Vec<String> = self.lanes.keys().cloned().collect();
+        if self.logs.values().all(|log| log.is_ready) {
+            let groups: Vec<String> = self.logs.keys().cloned().collect();
             groups.iter().for_each(|group| self.forget(group));
         }
     }
 
     /// The group's log has this next.
     pub fn arrive(&mut self, group: &str, next: Next<X>) {
-        if let Some(lane) = self.lanes.get_mut(group) {
-            lane.next = Some(next);
+        if let Some(log) = self.logs.get_mut(group) {
+            log.next = Some(next);
         }
     }
 
     /// The log is read once more: what it had next will come again.
     pub fn withdraw(&mut self, group: &str) {
-        if let Some(lane) = self.lanes.get_mut(group) {
-            lane.next = None;
+        if let Some(log) = self.logs.get_mut(group) {
+            log.next = None;
         }
     }
 
     /// What becomes of what the group's log has next; `None` while that has to wait.
     pub fn turn(&self, group: &str) -> Option<Turn> {
-        let lane = self.lanes.get(group)?;
-        let next = lane.next.as_ref()?;
+        let log = self.logs.get(group)?;
+        let next = log.next.as_ref()?;
         if !self.is_merging {
-            return self.is_before_beginning(lane).then_some(Turn::Pass);
+            return self.is_before_beginning(log).then_some(Turn::Pass);
         }
-        if !lane.is_ready {
+        if !log.is_ready {
             return None;
         }
-        if lane.clock.is_none() || lane.is_joining || is_free(next) {
+        if log.clock.is_none() || log.is_joining || is_free(next) {
             return Some(Turn::Pass);
         }
         if self.first()? != group || self.awaited(group).next().is_some() {
@@ -245,7 +245,7 @@ impl<X: Clone + Ord> Order<X> {
 
     /// It was passed over, or told.
     pub fn pass(&mut self, group: &str) {
-        let Some(next) = self.lanes.get_mut(group).and_then(|lane| lane.next.take()) else {
+        let Some(next) = self.logs.get_mut(group).and_then(|log| log.next.take()) else {
             return;
         };
         self.take_note(group, next);
@@ -254,27 +254,27 @@ impl<X: Clone + Ord> Order<X> {
 
     /// What routers have to do so that more can be told.
     pub fn wish(&self) -> Option<Wish> {
-        let unknown = |lane: &Lane<X>| lane.clock.is_none();
-        if !self.is_telling || self.lanes.values().any(unknown) {
+        let unknown = |log: &Log<X>| log.clock.is_none();
+        if !self.is_telling || self.logs.values().any(unknown) {
             return Some(Wish::Next);
         }
         if let Some(first) = self.first() {
             let waits = self.awaited(first).next().is_some();
-            let clock = self.lanes.get(first).and_then(|lane| lane.clock);
+            let clock = self.logs.get(first).and_then(|log| log.clock);
             return clock.filter(|_| waits).map(|it| Wish::AtLeast(it + 1));
         }
         // What each of them waits for has the next number at most.
-        let held = self.lanes.values().filter(|lane| lane.next.is_some());
-        let clocks = held.filter_map(|lane| lane.clock);
+        let held = self.logs.values().filter(|log| log.next.is_some());
+        let clocks = held.filter_map(|log| log.clock);
         clocks.max().map(|clock| Wish::AtLeast(clock + 2))
     }
 
     /// The groups whose logs are waited for.
     pub fn waits_for(&self) -> Vec<&str> {
-        let late = |(_, lane): &(&String, &Lane<X>)| {
-            !lane.is_ready || (lane.clock.is_none() && !self.is_merging)
+        let late = |(_, log): &(&String, &Log<X>)| {
+            !log.is_ready || (log.clock.is_none() && !self.is_merging)
         };
-        let unknown: Vec<&str> = self.lanes.iter().filter(late).map(|it| &**it.0).collect();
+        let unknown: Vec<&str> = self.logs.iter().filter(late).map(|it| &**it.0).collect();
         if !unknown.is_empty() {
             return unknown;
         }
@@ -291,14 +291,14 @@ impl<X: Clone + Ord> Order<X> {
 
     /// The branch is prepared in the log of this group, and has not ended there.
     pub fn is_prepared(&self, group: &str, id: &X) -> bool {
-        let lane = self.lanes.get(group);
-        lane.is_some_and(|lane| lane.prepared.contains(id))
+        let log = self.logs.get(group);
+        log.is_some_and(|log| log.prepared.contains(id))
     }
 
     /// A log that has not reached the number with which the order begins.
-    fn is_before_beginning(&self, lane: &Lane<X>) -> bool {
-        let clocks = self.lanes.values().map(|lane| lane.clock);
-        match (lane.clock, clocks.collect::<Option<Vec<u64>>>()) {
+    fn is_before_beginning(&self, log: &Log<X>) -> bool {
+        let clocks = self.logs.values().map(|log| log.clock);
+        match (log.clock, clocks.collect::<Option<Vec<u64>>>()) {
             (None, _) => true,
             (Some(clock), Some(all)) => {
                 clock <= self.too_early || all.iter().any(|&other| other > clock)
@@ -315,15 +315,12 @@ impl<X: Clone + Ord> Order<X> {
     fn align(&mut self) {
         if self.is_merging && !self.is_telling {
             let number = self.tells_at;
-            self.is_telling = self
-                .lanes
-                .values()
-                .all(|it| it.is_joining || it.has(number));
+            self.is_telling = self.logs.values().all(|it| it.is_joining || it.has(number));
         }
         if self.is_merging {
             return;
         }
-        let clocks: Option<BTreeSet<u64>> = self.lanes.values().map(|lane| lane.clock).collect();
+        let clocks: Option<BTreeSet<u64>> = self.logs.values().map(|log| log.clock).collect();
         let Some(clocks) = clocks.filter(|it| it.len() == 1) else {
             return;
         };
@@ -340,37 +337,37 @@ impl<X: Clone + Ord> Order<X> {
 
     /// The group whose log has what comes first of everything that waits for nothing but its place.
     fn first(&self) -> Option<&str> {
-        let heads = self.lanes.iter().filter_map(|(group, lane)| {
-            let next = lane.next.as_ref().filter(|next| !is_free(next))?;
-            self.is_ready(lane, next).then_some((lane.clock?, &**group))
+        let heads = self.logs.iter().filter_map(|(group, log)| {
+            let next = log.next.as_ref().filter(|next| !is_free(next))?;
+            self.is_ready(log, next).then_some((log.clock?, &**group))
         });
         heads.min().map(|(_, group)| group)
     }
 
     /// Groups whose logs may have something in front of what this one has.
     fn awaited<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a str> + 'a {
-        let own = self.lanes.get(group).and_then(|lane| lane.clock);
-        let others = self.lanes.iter().filter(move |(name, lane)| {
-            let has_none = lane.next.as_ref().is_none_or(is_free);
-            let may_be_before = !lane.is_joining && (lane.clock, &***name) < (own, group);
-            !lane.is_ready || (has_none && may_be_before)
+        let own = self.logs.get(group).and_then(|log| log.clock);
+        let others = self.logs.iter().filter(move |(name, log)| {
+            let has_none = log.next.as_ref().is_none_or(is_free);
+            let may_be_before = !log.is_joining && (log.clock, &***name) < (own, group);
+            !log.is_ready || (has_none && may_be_before)
         });
         others.map(|(name, _)| &**name)
     }
 
     /// It waits for no other log's transaction.
-    fn is_ready(&self, lane: &Lane<X>, next: &Next<X>) -> bool {
-        let Some(clock) = lane.clock else {
+    fn is_ready(&self, log: &Log<X>, next: &Next<X>) -> bool {
+        let Some(clock) = log.clock else {
             return true;
         };
         // A log that is so far cannot have it any more.
-        let is_far = |group: &str| match self.lanes.get(group) {
-            Some(lane) => lane.is_joining || lane.clock.is_none_or(|it| it >= clock + 2),
+        let is_far = |group: &str| match self.logs.get(group) {
+            Some(log) => log.is_joining || log.clock.is_none_or(|it| it >= clock + 2),
             None => true,
         };
         let has_ended = |group: &str, id: &X| {
-            let lane = self.lanes.get(group);
-            lane.is_some_and(|lane| lane.ended.contains(id))
+            let log = self.logs.get(group);
+            log.is_some_and(|log| log.ended.contains(id))
         };
         match next {
             Next::Decided(id, groups) => groups
@@ -386,8 +383,8 @@ impl<X: Clone + Ord> Order<X> {
         let mut with = BTreeSet::new();
         for group in groups {
             // What is before a group's beginning is not told.
-            let lane = self.lanes.get(group);
-            if lane.is_none_or(|lane| lane.is_joining || lane.clock.is_none()) {
+            let log = self.logs.get(group);
+            if log.is_none_or(|log| log.is_joining || log.clock.is_none()) {
                 continue;
             }
             if !self.is_prepared(group, id) {
@@ -399,8 +396,8 @@ impl<X: Clone + Ord> Order<X> {
     }
 
     fn take_note(&mut self, group: &str, of: Next<X>) {
-        let most = self.lanes.values().filter_map(|lane| lane.clock).max();
-        let Some(lane) = self.lanes.get_mut(group) else {
+        let most = self.logs.values().filter_map(|log| log.clock).max();
+        let Some(log) = self.logs.get_mut(group) else {
             return;
         };
         match of {
@@ -409,24 +406,24 @@ impl<X: Clone + Ord> Order<X> {
                 let early = self.behind.values_mut();
                 let early = early.filter(|it| it.by == group && it.clock.is_none());
                 early.for_each(|it| it.clock = Some(clock));
-                lane.clock = lane.clock.max(Some(clock));
-                if lane.is_joining {
+                log.clock = log.clock.max(Some(clock));
+                if log.is_joining {
                     let number = most.unwrap_or(0).max(clock) + 2;
-                    let joins_at = *lane.joins_at.get_or_insert(number);
-                    lane.is_joining = clock < joins_at;
+                    let joins_at = *log.joins_at.get_or_insert(number);
+                    log.is_joining = clock < joins_at;
                 }
                 // What has the number before may not wait for it any more.
-                if self.is_merging && lane.has(self.tells_at + 1) {
-                    lane.ended.clear();
+                if self.is_merging && log.has(self.tells_at + 1) {
+                    log.ended.clear();
                 }
                 self.forget(group);
             }
-            Next::Prepared(id) => drop(lane.prepared.insert(id)),
-            Next::RolledBack(id) => drop(lane.prepared.remove(&id)),
+            Next::Prepared(id) => drop(log.prepared.insert(id)),
+            Next::RolledBack(id) => drop(log.prepared.remove(&id)),
             Next::Ended(id, _) => {
-                lane.prepared.remove(&id);
+                log.prepared.remove(&id);
                 if !self.is_merging {
-                    lane.ended.insert(id.clone());
+                    log.ended.insert(id.clone());
                 }
                 if let Some(it) = self.behind.get_mut(&id) {
                     it.left.remove(group);
@@ -440,10 +437,10 @@ impl<X: Clone + Ord> Order<X> {
     }
 
     fn put_behind(&mut self, group: &str, id: X, groups: BTreeSet<String>, is_early: bool) {
-        let is_known = |group: &String| self.lanes.contains_key(group);
+        let is_known = |group: &String| self.logs.contains_key(group);
         let behind = Behind {
             by: group.to_owned(),
-            clock: self.lanes.get(group).and_then(|lane| lane.clock),
+            clock: self.logs.get(group).and_then(|log| log.clock),
             left: groups.into_iter().filter(is_known).collect(),
             is_early,
         };
@@ -454,13 +451,13 @@ impl<X: Clone + Ord> Order<X> {
 
     /// Forgets branches that the group's log cannot have any more.
     fn forget(&mut self, group: &str) {
-        let Some(lane) = self.lanes.get(group) else {
+        let Some(log) = self.logs.get(group) else {
             return;
         };
-        let clock = lane.clock.unwrap_or(0);
+        let clock = log.clock.unwrap_or(0);
         self.behind.retain(|id, it| {
             let is_far = it.clock.is_some_and(|of| clock >= of + 2);
-            if is_far && !lane.prepared.contains(id) {
+            if is_far && !log.prepared.contains(id) {
                 it.left.remove(group);
             }
             !it.left.is_empty()

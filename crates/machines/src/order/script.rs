@@ -73,7 +73,7 @@ fn next(words: &[&str]) -> Option<Next<String>> {
 fn settle(order: &mut Order<String>) -> Vec<String> {
     let mut said = Vec::new();
     loop {
-        let groups: Vec<String> = order.lanes.keys().cloned().collect();
+        let groups: Vec<String> = order.logs.keys().cloned().collect();
         let turns = groups.into_iter().map(|group| {
             let turn = order.turn(&group);
             (group, turn)

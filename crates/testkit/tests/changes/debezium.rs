@@ -276,6 +276,22 @@ fn every_type_is_as_debezium_documents_it(release: Release) {
     assert_eq!(first["source"]["snapshot"], "incremental");
 }
 
+const RECORDS: &str = "database=d&types=debezium&tombstones=true";
+
+/// Topic, key, what became of it, and the number of each record.
+fn shown(events: &[Value]) -> Vec<String> {
+    events
+        .iter()
+        .map(|it| {
+            let value = &it["value"];
+            let word = |of: &Value| of.as_str().unwrap_or_default().to_owned();
+            let what = format!("{}{}", word(&value["op"]), word(&value["status"]));
+            let order = &value["transaction"]["total_order"];
+            format!("{} {} {what} {order}", word(&it["topic"]), it["key"])
+        })
+        .collect()
+}
+
 fn changes_are_envelopes(release: Release) {
     let Some(farm) = Farm::start_on(release, &["--replicas", "0"]) else {
         return;
@@ -284,8 +300,7 @@ fn changes_are_envelopes(release: Release) {
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.last (a INT PRIMARY KEY)");
     client.run("CREATE TABLE d.keyless (a INT)");
-    const QUERY: &str = "database=d&types=debezium&tombstones=true";
-    let mut stream = Stream::now(&farm, QUERY);
+    let mut stream = Stream::now(&farm, RECORDS);
     for sql in [
         "BEGIN",
         "INSERT INTO d.last VALUES (5)",
@@ -299,16 +314,7 @@ fn changes_are_envelopes(release: Release) {
         client.run(sql);
     }
     let events = stream.until(|event| event["value"]["after"]["a"] == 9);
-    let shown: Vec<String> = events
-        .iter()
-        .map(|it| {
-            let value = &it["value"];
-            let word = |of: &Value| of.as_str().unwrap_or_default().to_owned();
-            let what = format!("{}{}", word(&value["op"]), word(&value["status"]));
-            let order = &value["transaction"]["total_order"];
-            format!("{} {} {what} {order}", word(&it["topic"]), it["key"])
-        })
-        .collect();
+    let shown = shown(&events);
     let gtid = events[0]["gtid"].as_str().expect("a GTID");
     let boundary = |status: &str, gtid: &str| {
         format!("heddle.transaction {{\"id\":\"{gtid}\"}} {status} null")
@@ -348,6 +354,12 @@ fn changes_are_envelopes(release: Release) {
         events[10]["value"]["ddl"],
         "ALTER TABLE d.keyless ADD b INT"
     );
+    goes_on(&farm, &events);
+}
+
+/// Its source, and what comes behind each of its records.
+fn goes_on(farm: &Farm, events: &[Value]) {
+    let gtid = events[0]["gtid"].as_str().expect("a GTID");
     let source = &events[1]["value"]["source"];
     assert_eq!(
         (&source["db"], &source["table"]),
@@ -367,7 +379,7 @@ fn changes_are_envelopes(release: Release) {
     // Behind a record that is not the last one of its change the change comes once more.
     for (at, from) in [(1, 2), (2, 2), (3, 2), (4, 5), (6, 6), (7, 8)] {
         let token = events[at]["token"].as_str().expect("a token");
-        let mut rest = Stream::behind(&farm, token, QUERY);
+        let mut rest = Stream::behind(farm, token, RECORDS);
         let told = rest.until(|event| event["value"]["after"]["a"] == 9);
         let names = |events: &[Value]| -> Vec<String> {
             events
