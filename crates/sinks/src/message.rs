@@ -46,7 +46,7 @@ pub struct Record {
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    Message(Message),
+    Message(Box<Message>),
     /// Nothing to deliver; the stream is here now.
     Position(String),
     /// The stream ends: the event's name (`gap`, `undone`, `error`), and why.
@@ -98,7 +98,7 @@ pub fn read(line: &[u8]) -> Result<Read, String> {
     let record = parsed.topic.as_ref().map(|_| record(&parsed, line));
     let mut with_id = format!("{{\"id\":{},", Value::from(&*id)).into_bytes();
     with_id.extend_from_slice(line.strip_prefix(b"{").unwrap_or(line));
-    Ok(Read::Message(Message {
+    let message = Message {
         line: with_id,
         id,
         token,
@@ -110,7 +110,8 @@ pub fn read(line: &[u8]) -> Result<Read, String> {
             .filter(|it| !it.is_null())
             .map(|it| it.to_string()),
         record,
-    }))
+    };
+    Ok(Read::Message(Box::new(message)))
 }
 
 /// What a broker of records gets of a line, where that has another form than the stream's own.
@@ -201,7 +202,7 @@ mod tests {
 
     fn message(line: &str) -> Message {
         match read(line.as_bytes()) {
-            Ok(Read::Message(message)) => message,
+            Ok(Read::Message(message)) => *message,
             other => panic!("{other:?}"),
         }
     }

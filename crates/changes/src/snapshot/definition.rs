@@ -102,7 +102,7 @@ impl Definition {
             // Whole bytes, and the bits besides.
             "bit" => (
                 code::BIT,
-                (self.sizes() & 0xFF) / 8 << 8 | self.sizes() % 8,
+                (((self.sizes() & 0xFF) / 8) << 8) | (self.sizes() % 8),
                 None,
             ),
             "json" => plain(code::JSON),

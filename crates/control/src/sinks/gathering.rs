@@ -29,7 +29,7 @@ impl Gathered {
                 Read::Message(message) => {
                     self.bytes += message.line.len();
                     self.token = Some(message.token.clone());
-                    self.messages.push(message);
+                    self.messages.push(*message);
                 }
                 Read::Position(token) => self.token = Some(token),
                 Read::End(event, why) => self.end = Some((event, why)),

@@ -462,7 +462,7 @@ mod tests {
         let (busy, busier, idle) = (lost("a", "0-1-5090"), lost("b", "0-1-5095"), lost("c", ""));
         assert_eq!(from(&[busy.clone(), busier]).as_deref(), Some("0-1-5090"));
         let by_time = Some("0-1-4800");
-        assert_eq!(from(&[idle.clone()]).as_deref(), by_time);
+        assert_eq!(from(std::slice::from_ref(&idle)).as_deref(), by_time);
         assert_eq!(
             from(&[busy, idle]).as_deref(),
             by_time,

@@ -15,10 +15,13 @@ use arc_swap::ArcSwap;
 #[derive(Default)]
 pub struct TableSizes(ArcSwap<Measured>);
 
+/// The rows of one table, by group.
+type RowsOfGroups = Vec<(Arc<str>, u64)>;
+
 /// What was measured, and when.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    databases: HashMap<Box<str>, HashMap<Box<str>, Vec<(Arc<str>, u64)>>>,
+    databases: HashMap<Box<str>, HashMap<Box<str>, RowsOfGroups>>,
     at: Option<Instant>,
 }
 

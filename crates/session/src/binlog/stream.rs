@@ -206,15 +206,18 @@ impl Stream<'_> {
             if !matches!(received, Ok(1..)) {
                 return Over::ClientGone;
             }
-            let mut ahead = self.ahead.borrow_mut();
-            ahead.append(&mut buffer);
-            let told = acknowledgements(&ahead);
-            ahead.drain(..told);
-            let is_full = ahead.len() > AHEAD_BYTES_MAX;
-            drop(ahead);
-            if is_full {
+            if self.keep_ahead(&mut buffer) > AHEAD_BYTES_MAX {
                 return pending().await;
             }
         }
+    }
+
+    /// Keeps what is no acknowledgement for after the stream. How many bytes are kept.
+    fn keep_ahead(&self, heard: &mut Vec<u8>) -> usize {
+        let mut ahead = self.ahead.borrow_mut();
+        ahead.append(heard);
+        let told = acknowledgements(&ahead);
+        ahead.drain(..told);
+        ahead.len()
     }
 }

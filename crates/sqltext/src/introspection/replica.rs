@@ -30,7 +30,7 @@ pub fn is_of_replica(text: &[u8]) -> bool {
         let start = text.get(..with.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(with))
     };
-    BEGINNINGS.iter().any(|with| begins(&with))
+    BEGINNINGS.iter().any(begins)
 }
 
 #[cfg(test)]

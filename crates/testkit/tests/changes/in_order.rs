@@ -211,7 +211,7 @@ fn all_readers_tell_one_order(release: Release) {
     let mut first = Stream::now(&farm, "order=global");
     let load = Load::begin(&farm);
     load.wait(40);
-    let second = Stream::now(&farm, "order=global");
+    let mut second = Stream::now(&farm, "order=global");
     load.wait(40);
     let mut hidden = Stream::now(&farm, "order=global&table=two.t&table=two.last");
     let mut of_group = Stream::now(&farm, "order=global&group=g2&table=t&table=last");
@@ -220,10 +220,8 @@ fn all_readers_tell_one_order(release: Release) {
     let events = read(&mut first, &mut copy, 1);
     assert_eq!(Copy::of(&farm).0, copy.0);
     let all = plain(&events);
-    for mut other in [second] {
-        let told = plain(&other.until_last(1));
-        assert_eq!(told, all[all.len() - told.len()..], "another reader");
-    }
+    let told = plain(&second.until_last(1));
+    assert_eq!(told, all[all.len() - told.len()..], "another reader");
     // Without one of the groups the others' rows have the same order.
     for stream in [&mut hidden, &mut of_group] {
         let told = stream.until_last(1);

@@ -222,10 +222,10 @@ async fn fetch(
             return Ok(if again { Step::Again } else { Step::Answered });
         }
     };
-    if let (Some(DescribedBy::Text(text)), Some(first)) = (&*described, taken.first_mut()) {
-        if let Some(known) = pour::described_by(first.lease.as_mut(), text).await {
-            *described = Some(DescribedBy::Group(known));
-        }
+    if let (Some(DescribedBy::Text(text)), Some(first)) = (&*described, taken.first_mut())
+        && let Some(known) = pour::described_by(first.lease.as_mut(), text).await
+    {
+        *described = Some(DescribedBy::Group(known));
     }
     let mut feeds = parts::start_parts(session, &scatter, &mut taken, run, false);
     let short = collect::collect(&mut feeds, loading).await.err();
