@@ -184,9 +184,11 @@ fn record(
             ));
         }
     }
-    let (letter, ms) = (op.letter(), of.now_ms);
+    // A zero with zeros behind it is no number of JSON.
+    let (letter, ms) = (op.letter(), of.now_ms.max(1));
+    let us = ms * 1000;
     payload.push_str(&format!(
-        ",\"op\":\"{letter}\",\"ts_ms\":{ms},\"ts_us\":{ms}000,\"ts_ns\":{ms}000000"
+        ",\"op\":\"{letter}\",\"ts_ms\":{ms},\"ts_us\":{us},\"ts_ns\":{us}000"
     ));
     let value = with_schema(of, format!("{{{payload}}}"), || {
         schema::envelope(table, &topic, of.connector)
@@ -271,7 +273,8 @@ fn source(of: &Of<'_>, database: &str, table: Option<&str>) -> String {
     } else {
         "false"
     };
-    let (seconds, server_id, row) = (of.time_s, of.server_id, of.row);
+    // A zero with zeros behind it is no number of JSON.
+    let (seconds, server_id, row) = (of.time_s.max(1), of.server_id, of.row);
     let (file, place) = (text(Some(of.place.0)), of.place.1);
     let (database, table, gtid, sql) = (
         text(Some(database)),
