@@ -26,7 +26,6 @@ mod jsonb;
 mod own;
 mod rows;
 mod shown;
-mod single_bytes;
 mod snapshot;
 pub mod sql;
 mod table;

@@ -4,6 +4,7 @@
 //! form; names, arguments, help and effects stand in [`TABLE`] only.
 
 mod arguments;
+mod spec;
 mod table;
 mod verb;
 
@@ -15,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use arguments::Arguments;
-pub use table::{ArgSpec, CommandSpec, TABLE, find};
+pub use spec::{ArgSpec, CommandSpec};
+pub use table::{TABLE, find};
 pub use verb::{DoneBy, MapVerb, StreamVerb, Verb};
 
 /// Longest name of an author.

@@ -4,9 +4,9 @@
 //! out as the server itself converts them. What cannot be converted so is said, never guessed: characters
 //! beyond ASCII of the East Asian sets, and bytes that are no character.
 
-use std::borrow::Cow;
+mod single_bytes;
 
-use crate::single_bytes;
+use std::borrow::Cow;
 
 /// A character set of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
