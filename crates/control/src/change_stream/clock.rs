@@ -85,17 +85,27 @@ impl Clock {
 
     /// Raises the clock as far as it is wanted.
     async fn drive(self: Arc<Self>) {
-        // However this ends, as with the thread that runs it, the next wish begins anew.
-        let driven = Driven(&self.is_driven);
-        while self.reached() < *self.wanted.borrow() {
-            let begun = Instant::now();
-            match self.raise().await {
-                Some(reached) => drop(self.reached.send_replace(reached)),
-                None => tokio::time::sleep(PAUSE).await,
+        while self.is_behind() {
+            // However this ends, as with the thread that runs it, the next wish begins anew.
+            let driven = Driven(&self.is_driven);
+            while self.is_behind() {
+                let begun = Instant::now();
+                match self.raise().await {
+                    Some(reached) => drop(self.reached.send_replace(reached)),
+                    None => tokio::time::sleep(PAUSE).await,
+                }
+                tokio::time::sleep_until(begun + EVERY).await;
             }
-            tokio::time::sleep_until(begun + EVERY).await;
+            drop(driven);
+            // Whoever wished in between saw it driven.
+            if !self.is_behind() || self.is_driven.swap(true, SeqCst) {
+                return;
+            }
         }
-        drop(driven);
+    }
+
+    fn is_behind(&self) -> bool {
+        self.reached() < *self.wanted.borrow()
     }
 
     /// Raises it by one, or where it is behind; gives the number that every group has. `None` when a group could not be

@@ -24,7 +24,7 @@ pub fn help() -> String {
         let applies = setting.applies.name();
         writeln!(
             text,
-            "  {name} = {default}\n      {about} [{kind}{bounds}; at {applies}]"
+            "  {name} = {default}\n      {about} [{kind}{bounds}; takes effect {applies}]"
         )
         .expect(NO_FAIL);
     }
@@ -37,10 +37,10 @@ fn markdown() -> String {
     let mut text = String::from(
         "# Settings\n\n\
          Keys of `heddle.toml` (`heddle serve --config FILE`), and names for `--set NAME=VALUE` of\n\
-         `heddle up` and `heddle serve`. What applies «at once» does so when the file changes, and may\n\
-         stand in the farm's configuration, which goes before the file (CONFIGURATION.md). This page is\n\
+         `heddle up` and `heddle serve`. A setting that takes effect immediately does so when the\n\
+         file changes. It may stand in the farm's configuration, which goes before the file (CONFIGURATION.md). This page is\n\
          made from the table in `crates/heddle/src/settings`; a test compares them.\n\n\
-         | name | value | default | bounds | applies at | meaning |\n\
+         | name | value | default | bounds | takes effect | meaning |\n\
          | --- | --- | --- | --- | --- | --- |\n",
     );
     for setting in TABLE {

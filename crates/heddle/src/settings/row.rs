@@ -12,8 +12,8 @@ pub enum Applies {
 impl Applies {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Applies::Live => "once",
-            Applies::Restart => "restart",
+            Applies::Live => "immediately",
+            Applies::Restart => "at restart",
         }
     }
 }
