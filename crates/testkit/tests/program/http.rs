@@ -112,8 +112,10 @@ fn a_farm_shows_the_metrics_of_the_page(release: Release) {
         assert!(known, "packaging/ names {name}, which /metrics has not");
     }
     let mut told = metrics_of_the_page();
-    // There are no rules.
-    assert!(told.remove("heddle_rule_matches_total").is_some());
+    // There are no rules, and no collector of traces.
+    for one in ["heddle_rule_matches_total", "heddle_otlp_spans_total"] {
+        assert!(told.remove(one).is_some(), "{one}");
+    }
     let here = |(name, kind): (&String, &&str)| format!("{name} {kind}");
     let (shown, told): (Vec<_>, Vec<_>) = (
         shown.iter().map(here).collect(),
