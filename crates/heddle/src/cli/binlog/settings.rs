@@ -60,11 +60,11 @@ impl Session {
                 continue;
             }
             // Both are about the client's character set.
-            self.0.remove(if name == "names" {
-                "collations"
-            } else {
-                "names"
-            });
+            match name {
+                "names" => drop(self.0.remove("collations")),
+                "collations" => drop(self.0.remove("names")),
+                _ => {}
+            }
             self.0.insert(name, line.clone());
             lines.push(line);
         }
