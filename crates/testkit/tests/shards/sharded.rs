@@ -25,6 +25,8 @@ impl Sharded {
     pub fn start(release: Release, groups: usize, seed: u64) -> Option<Sharded> {
         let groups = groups.to_string();
         let mut flags = vec!["--groups", &*groups, "--replicas", "0"];
+        // Tables are sent where that moves less, which an operator has to allow.
+        flags.extend(["--set", "broadcast_bytes_max=4194304"]);
         flags.extend(release.xa_flags());
         let farm = Farm::start_on(release, &flags)?;
         let mut members = farm.members();
