@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use farm::Xid;
+use farm::{Engine, Xid};
 use farm::dist_txn::{Branch, Verdict};
 use mysql_async::Row;
 
@@ -30,6 +30,9 @@ const ROLLED_BACK: u16 = 1402;
 
 /// Pause between two looks at a position.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// The same at statements that run.
+const XA_LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Whether a replica lacks a branch that its primary keeps prepared. Asked of a replica that runs; one
 /// that does not reach the primary's position in time is not found out here.
@@ -83,6 +86,10 @@ pub async fn prepared(link: &mut Link, farm: u64, timeout_ms: u64) -> Result<Pre
 }
 
 /// The names of all branches that the server lists as prepared, whoever's they are, as its binlog has them.
+///
+/// # Errors
+/// The statements that prepare or end branches right now do not end in time: MariaDB has logged some of them already,
+/// and lists the branch otherwise. It can be asked again.
 pub async fn prepared_names(link: &mut Link, timeout_ms: u64) -> Result<Vec<changes::Xid>, Error> {
     let name = |row: &Row| {
         let format: u32 = text_at(row, 0)?.parse().ok()?;
@@ -94,8 +101,40 @@ pub async fn prepared_names(link: &mut Link, timeout_ms: u64) -> Result<Vec<chan
             branch: branch.to_vec(),
         })
     };
+    if link.version().engine == Engine::MariaDb {
+        let_xa_end(link, timeout_ms).await?;
+    }
     let rows = listed(link, timeout_ms).await?;
     Ok(rows.iter().filter_map(name).collect())
+}
+
+/// Waits until the XA statements have ended that MariaDB runs now.
+async fn let_xa_end(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    const OPERATION: &str = "wait for XA statements that run";
+    const RUNNING: &str = "SELECT id, query_id FROM information_schema.processlist \
+                           WHERE id <> CONNECTION_ID() AND info REGEXP '(^|[ ;/])XA (PREPARE|COMMIT|ROLLBACK)'";
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+    let mut of_now: Option<BTreeSet<(String, String)>> = None;
+    loop {
+        let rows = link.rows(OPERATION, RUNNING, timeout_ms).await?;
+        let name = |row: &Row| Some((text_at(row, 0)?, text_at(row, 1)?));
+        let mut running: BTreeSet<_> = rows.iter().filter_map(name).collect();
+        if let Some(of_now) = &of_now {
+            running.retain(|it| of_now.contains(it));
+        }
+        if running.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(Error::Timeout {
+                operation: OPERATION,
+                server: link.address().to_owned(),
+                timeout_ms,
+            });
+        }
+        of_now = Some(running);
+        tokio::time::sleep(XA_LOOK_AGAIN).await;
+    }
 }
 
 /// What a server said of a transaction that it was told to end.
