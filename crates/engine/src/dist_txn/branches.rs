@@ -13,8 +13,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use farm::{Engine, Xid};
 use farm::dist_txn::{Branch, Verdict};
+use farm::{Engine, Xid};
 use mysql_async::Row;
 
 use crate::binlog;
