@@ -129,9 +129,6 @@ fn a_collector_is_told_and_one_that_hangs_costs_nothing() {
         "otlp_headers=api-key=geheim",
         "--set",
         "otlp_sample=0",
-        // The join is to be gathered, and no table of it to be sent.
-        "--set",
-        "broadcast_bytes_max=0",
     ];
     let Some(mut farm) = Farm::start(&[&flags[..], &more].concat()) else {
         return;
