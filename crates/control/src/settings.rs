@@ -48,6 +48,8 @@ pub struct Settings {
     /// How it takes part in a farm of several routers, which share the store; `None` for a router
     /// that has its store for itself.
     pub membership: Option<Membership>,
+    /// Statements may send small tables to the groups, so the tables' sizes have to be known.
+    pub measures_tables: bool,
     /// Limit for one step of a command on one server.
     pub step_timeout_ms: u64,
     /// Who knows settings and rules, to follow the farm's configuration.
@@ -208,6 +210,7 @@ impl Settings {
             peers: PeerSettings::default(),
             sink_files_dir: PathBuf::from("sinks"),
             membership: None,
+            measures_tables: false,
             step_timeout_ms: 10_000,
             documents: Arc::new(NoDocuments),
             listener: None,

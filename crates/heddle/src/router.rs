@@ -528,6 +528,7 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
 pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     told.step_timeout_ms = settings.step_timeout_ms;
+    told.measures_tables = settings.broadcast_bytes_max > 0;
     let observation = &mut told.observation;
     observation.probe_interval_ms = settings.probe_interval_ms;
     observation.probe_timeout_ms = settings.probe_timeout_ms;

@@ -17,12 +17,14 @@ const TICK: Duration = Duration::from_secs(60);
 type Tables = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 impl ShardedTables {
-    /// Keeps the sizes of tables known.
+    /// Keeps the sizes of tables known, while statements make use of them.
     pub(crate) async fn measure_tables(self: Arc<Self>) {
         let mut tick = tokio::time::interval(TICK);
         loop {
             tick.tick().await;
-            self.measure().await;
+            if self.context.settings().measures_tables {
+                self.measure().await;
+            }
         }
     }
 
