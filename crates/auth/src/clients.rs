@@ -13,7 +13,7 @@ pub struct Clients {
 #[derive(Debug, Default)]
 struct Count {
     now: usize,
-    /// So many wait until nobody is left: to tell nobody would be a system call, too.
+    /// How many wait until no client is left. While nobody waits, a client that leaves saves the system call.
     waiting: usize,
 }
 

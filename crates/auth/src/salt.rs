@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use mysql_wire::auth::SALT_BYTES;
 use rsa::rand_core::{OsRng, RngCore};
 
-/// Greetings that one draw of random bytes is for: a draw is a system call, and so many clients share it.
+/// How many greetings share one draw of random bytes, which is a system call.
 const DRAWN: usize = 16;
 
 /// Random bytes that no greeting has shown yet.

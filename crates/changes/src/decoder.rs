@@ -375,7 +375,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Of an event that has so many bytes more in front of the session.
+    /// Reads the head of an event, which has `more` bytes in front of the session.
     fn of(data: &[u8], more: usize) -> Option<Head<'_>> {
         let mut rest = Bytes(data);
         let thread = u32::try_from(rest.number(4)?).ok()?;

@@ -1,5 +1,5 @@
-//! What Heddle's own tables say in a binlog: decisions about transactions over several groups, and the logical
-//! clock by which the transactions of different groups are put into one order.
+//! What Heddle's own tables say in a binlog: decisions about transactions over several groups, and numbers of the
+//! logical clock. The clock puts transactions of different groups into one order.
 
 use farm::dist_txn::GlobalId;
 

@@ -122,7 +122,7 @@ pub(crate) fn begun(of: &Of<'_>, id: &str) -> String {
     boundary(of, "BEGIN", id, "null", "null")
 }
 
-/// A transaction is over: so many records of each table were told.
+/// The end of a transaction, with the number of its records for each table.
 pub(crate) fn ended<'a>(
     of: &Of<'_>,
     id: &str,

@@ -25,7 +25,7 @@ pub(super) enum Form {
     /// The digits in all, and those behind the point.
     Decimal(u16, u16),
     Boolean,
-    /// So many bits.
+    /// The number of bits.
     Bits(u16),
     Bytes,
     Text,
@@ -35,10 +35,10 @@ pub(super) enum Form {
     Year,
     Date,
     Time,
-    /// Of a DATETIME with so many digits behind the point.
+    /// A DATETIME with at most three digits behind the point.
     Timestamp,
     MicroTimestamp,
-    /// A TIMESTAMP with so many digits behind the point.
+    /// A TIMESTAMP, and its number of digits behind the point.
     Zoned(usize),
     Geometry,
     Vector,
