@@ -53,15 +53,7 @@ pub async fn admit(
     shape: &Shape,
     job: Job,
 ) -> Result<bool, End> {
-    if !session.transaction.unfinished.is_empty() {
-        Box::pin(end::await_ends(
-            &session.core,
-            &mut session.transaction,
-            &session.promises,
-            group.number,
-        ))
-        .await;
-    }
+    end::await_ends(session, group.number).await;
     let opens = !session.variables.status.contains(Status::AUTOCOMMIT) && branch::may_open(shape);
     if session.transaction.dist_txn.is_none() && !opens {
         session.connections.switch_to(group, &session.core);
@@ -316,16 +308,7 @@ async fn try_enlist(
             Err(error) => {
                 // Closed, it is undone there. Where the server is gone, so are the others.
                 session.connections.current.held = None;
-                let run = run.get_or_insert_with(|| {
-                    reads::new_run(
-                        &session.core,
-                        &mut session.client,
-                        &session.variables,
-                        &mut session.run,
-                        *shape,
-                        job,
-                    )
-                });
+                let run = run.get_or_insert_with(|| reads::new_run(session, *shape, job));
                 let turn = Box::pin(hold(session, run, Cause::Failure)).await?;
                 if turn == Turn::Answered {
                     return Ok(false);
@@ -416,14 +399,7 @@ pub(super) async fn take_primary(
         hint: None,
         ..*shape
     };
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        writes,
-        job,
-    );
+    let mut run = reads::new_run(session, writes, job);
     let mut avoid = Vec::new();
     loop {
         let (plan, target) = match route::route(session, &writes, None, &avoid) {

@@ -422,9 +422,16 @@ pub async fn tell_undone(
     Ok(true)
 }
 
-/// Waits until recovery has ended what transactions of this session have left on a group; not for
+/// Waits until recovery has ended what transactions of this session have left on a group, if any have; not for
 /// ever.
-pub(super) async fn await_ends(
+pub(super) async fn await_ends(session: &mut Session, group: u32) {
+    if !session.transaction.unfinished.is_empty() {
+        let (core, promises) = (&session.core, &session.promises);
+        Box::pin(await_unfinished(core, &mut session.transaction, promises, group)).await;
+    }
+}
+
+async fn await_unfinished(
     core: &Core,
     transaction: &mut Transaction,
     promises: &Promises,

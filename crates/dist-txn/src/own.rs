@@ -142,15 +142,7 @@ async fn sit_for_branch(
     shape: &Shape,
     job: Job,
 ) -> Result<bool, End> {
-    if !session.transaction.unfinished.is_empty() {
-        Box::pin(end::await_ends(
-            &session.core,
-            &mut session.transaction,
-            &session.promises,
-            group.number,
-        ))
-        .await;
-    }
+    end::await_ends(session, group.number).await;
     session.connections.switch_to(group, &session.core);
     if !admit::take_primary(session, shape, job).await? {
         waits::stay_alone(

@@ -101,8 +101,7 @@ async fn answer_of_all(
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
-    let (core, variables) = (&session.core, &session.variables);
-    let run = reads::new_run(core, &mut session.client, variables, &mut session.run, shape, job);
+    let run = reads::new_run(session, shape, job);
     let Some(leases) = take_all(session, asked, &shape).await? else {
         return Ok(());
     };

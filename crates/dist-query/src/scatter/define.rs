@@ -98,14 +98,7 @@ pub(crate) async fn run_definition(
         return session.client.error(&error::COMMAND_REFUSED, &[&why]).await;
     }
     let (first, others) = groups.split_at(1.min(groups.len()));
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     let written =
         match write_down(&session.core, &session.user, &session.variables, text, groups).await {
             Ok(id) => id,

@@ -76,14 +76,7 @@ pub(crate) async fn load_file(
         clock: true,
         carried: None,
     };
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     let mut avoid = Vec::new();
     loop {
         let Some(across) = Box::pin(scatter::begin_scatter(session, &scatter, &shape, job)).await?

@@ -99,14 +99,7 @@ pub(super) async fn gather_carrying(
         return Ok(true);
     };
     session.run.recording = None;
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     let mut avoid = Vec::new();
     let deadline_us = deadline_us(&session.core);
     let mut on_farm = gathered::needs_farm(&scratch.text);

@@ -158,14 +158,7 @@ pub(crate) async fn scatter_out(
     job: Job,
 ) -> Result<bool, End> {
     session.run.recording = None;
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     let mut avoid = Vec::new();
     loop {
         let mut across = None;
@@ -196,14 +189,7 @@ pub(crate) async fn scatter_alone(
     session.run.recording = None;
     // There is no transaction that it could be undone in.
     shape.writes = false;
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     let mut avoid = Vec::new();
     while try_scatter(session, scatter, &mut run, &mut avoid, None).await? == Attempt::Again {
         session.run.profile.once_more();
@@ -315,20 +301,10 @@ async fn relay_answers(
     counts: &mut Counts,
 ) -> Result<Result<(), Trouble>, End> {
     Ok(match &scatter.answer {
-        Wanted::Rows(merging) => {
-            rows::scatter_rows(
-                &mut session.client,
-                &session.variables,
-                &session.transaction,
-                &mut session.run,
-                feeds,
-                merging,
-                result_writer,
-            )
-            .await?
-        }
-        Wanted::Prepared(merging) => {
-            result_writer.hide_branches();
+        Wanted::Rows(merging) | Wanted::Prepared(merging) => {
+            if matches!(scatter.answer, Wanted::Prepared(_)) {
+                result_writer.hide_branches();
+            }
             rows::scatter_rows(
                 &mut session.client,
                 &session.variables,

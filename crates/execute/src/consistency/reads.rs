@@ -7,28 +7,20 @@ use mysql_wire::status::Status;
 use routing::{Level, Need, Plan};
 use sqltext::{Class, Verb};
 
-use crate::client::Client;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::read_terms::{Failover, Stickiness, Transient};
 use crate::counters::count;
 use crate::execution::exec::{Job, Pipeline, Run, Shape};
-use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::variables::session_variables::SessionVariables;
+use crate::session::Session;
 
 /// A command before its first attempt. What fails in a transaction is not repeated: the server
 /// may have rolled back more than the statement.
-pub fn new_run(
-    core: &Core,
-    client: &mut Client,
-    variables: &SessionVariables,
-    run: &mut StatementRun,
-    mut shape: Shape,
-    job: Job,
-) -> Run {
-    run.begin_profile();
-    client.note_pipeline();
+pub fn new_run(session: &mut Session, mut shape: Shape, job: Job) -> Run {
+    session.run.begin_profile();
+    session.client.note_pipeline();
+    let (core, variables) = (&session.core, &session.variables);
     if is_known_writer(core, &shape) {
         (shape.class, shape.writes) = (Class::Other, true);
     }

@@ -40,14 +40,7 @@ use recorder::Retry;
 
 /// Runs a command that only a server of the current group can answer.
 async fn run_on_servers(session: &mut Session, shape: Shape, job: Job) -> Result<Ran, End> {
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     // Servers that have failed this statement. Each is tried once, so the loop ends.
     let mut avoid = Vec::new();
     client_level::heed_client(

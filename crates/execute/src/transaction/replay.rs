@@ -235,14 +235,7 @@ async fn play(session: &mut Session, log: &Log) -> Result<Played, End> {
 
 async fn play_one(session: &mut Session, entry: &Entry) -> Result<Played, End> {
     session.client.play(Request::again(&entry.frame));
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        entry.shape,
-        entry.job,
-    );
+    let mut run = reads::new_run(session, entry.shape, entry.job);
     loop {
         let Ok((plan, target)) = route::route(session, &run.shape, None, &[]) else {
             return Ok(Played::Gone);

@@ -17,8 +17,9 @@ mod workers;
 
 use std::time::Duration;
 
-use engine::{Known, LinkTls, Login};
+use engine::Login;
 
+use crate::cli::login;
 use crate::failure::Failure;
 use crate::printing;
 use crate::router::runtime;
@@ -48,7 +49,7 @@ fn later(text: impl Into<String>) -> Ended {
 /// # Errors
 /// What that is, and what to do.
 pub fn run(flags: &Apply) -> Result<(), Failure> {
-    let login = login(flags)?;
+    let login = login_of(flags)?;
     runtime()?.block_on(apply(flags, &login))
 }
 
@@ -67,22 +68,9 @@ async fn apply(flags: &Apply, login: &Login) -> Result<(), Failure> {
     Ok(())
 }
 
-fn login(flags: &Apply) -> Result<Login, Failure> {
-    let place = flags.to.rsplit_once(':');
-    let place = place.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let (host, port) = place
+fn login_of(flags: &Apply) -> Result<Login, Failure> {
+    let place = login::place_of(&flags.to);
+    let place = place
         .ok_or_else(|| Failure::usage(format!("--to {}: no HOST:PORT of a server", flags.to)))?;
-    let password = match &flags.password_file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?,
-        None => String::new(),
-    };
-    Ok(Login {
-        host: host.trim_matches(['[', ']']).to_owned(),
-        port,
-        user: flags.user.clone(),
-        password: password.trim_end_matches(['\n', '\r']).to_owned(),
-        tls: LinkTls::Preferred,
-        known: Known::FirstUse,
-    })
+    login::login(place, &flags.user, flags.password_file.as_deref())
 }

@@ -14,10 +14,11 @@ mod restore;
 use std::time::Duration;
 
 use engine::commits::{self, Work};
-use engine::{Known, Link, LinkTls, Login};
+use engine::{Link, Login};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::cli::login;
 use crate::failure::Failure;
 use crate::printing;
 use crate::router::runtime;
@@ -88,23 +89,10 @@ async fn stopped() -> Failure {
 }
 
 fn login_of(flags: &BenchCommit, address: &str) -> Result<Login, Failure> {
-    let place = address.rsplit_once(':');
-    let place = place.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let (host, port) =
+    let place = login::place_of(address);
+    let place =
         place.ok_or_else(|| Failure::usage(format!("{address}: no HOST:PORT of a server")))?;
-    let password = match &flags.password_file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?,
-        None => String::new(),
-    };
-    Ok(Login {
-        host: host.trim_matches(['[', ']']).to_owned(),
-        port,
-        user: flags.user.clone(),
-        password: password.trim_end_matches(['\n', '\r']).to_owned(),
-        tls: LinkTls::Preferred,
-        known: Known::FirstUse,
-    })
+    login::login(place, &flags.user, flags.password_file.as_deref())
 }
 
 async fn open(flags: &BenchCommit, address: &str) -> Result<Link, Failure> {

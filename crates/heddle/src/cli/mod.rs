@@ -10,6 +10,7 @@
 pub(crate) mod ask;
 pub(crate) mod binlog;
 pub(crate) mod grants;
+pub mod login;
 pub(crate) mod mysqlfabric;
 pub(crate) mod relocate;
 pub(crate) mod trace;

@@ -131,15 +131,5 @@ fn play(golden: &str) -> String {
 
 #[test]
 fn advice_is_as_written_down() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/advised.txt");
-    let golden = std::fs::read_to_string(path).expect("the scenarios are there");
-    let played = play(&golden);
-    if std::env::var_os("HEDDLE_WRITE_GOLDEN").is_some() {
-        std::fs::write(path, &played).expect("it can be written");
-        return;
-    }
-    for (wanted, is) in golden.lines().zip(played.lines()) {
-        assert_eq!(wanted, is);
-    }
-    assert_eq!(golden, played);
+    super::is_as_written_down("advised.txt", play);
 }

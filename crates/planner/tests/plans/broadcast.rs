@@ -121,17 +121,7 @@ fn play(scenarios: &str) -> String {
 
 #[test]
 fn tables_are_sent_as_written_down() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/broadcast.txt");
-    let golden = std::fs::read_to_string(path).expect("the scenarios are there");
-    let played = play(&golden);
-    if std::env::var_os("HEDDLE_WRITE_GOLDEN").is_some() {
-        std::fs::write(path, &played).expect("it can be written");
-        return;
-    }
-    for (wanted, is) in golden.lines().zip(played.lines()) {
-        assert_eq!(wanted, is);
-    }
-    assert_eq!(golden, played);
+    super::is_as_written_down("broadcast.txt", play);
 }
 
 #[test]

@@ -212,14 +212,7 @@ async fn ask_here(
     shape: &Shape,
     query: &[u8],
 ) -> Result<Option<Table>, End> {
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        *shape,
-        Job::Frame(Expect::Results),
-    );
+    let mut run = reads::new_run(session, *shape, Job::Frame(Expect::Results));
     loop {
         let kept = session.connections.current.held.is_some();
         let place = match route::route(session, shape, None, &[]) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
 use serde_json::Value;
-use testkit::{Client, Farm, Release, wait_until};
+use testkit::{Client, Farm, Release, grow_rows, wait_until};
 
 use crate::reading::{SOON, Stream};
 
@@ -20,35 +20,6 @@ const STATEMENTS: usize = 150;
 
 /// The stream is broken off by its client behind so many rows, and goes on by its token.
 const ROWS_OF_A_STREAM: usize = 97;
-
-/// Inserts a row, and makes it grow, until it is told to stop. Errors are retried, as an application would: what an
-/// unacknowledged statement did may be told or not, but only once.
-fn write(farm: std::net::SocketAddr, writer: i64, stop: &AtomicBool, done: &AtomicUsize) {
-    let mut client = None;
-    let mut number = 0;
-    while !stop.load(Relaxed) {
-        let Some(open) = client.as_mut() else {
-            client = Client::connect(farm, "root", "").ok();
-            continue;
-        };
-        let id = writer * 1_000_000 + number / 3;
-        let sql = match number % 3 {
-            0 => format!("INSERT INTO d.t VALUES ({id}, 0)"),
-            _ => format!("UPDATE d.t SET v = v + 1 WHERE id = {id}"),
-        };
-        match open.query(&sql) {
-            Ok(_) => {
-                number += 1;
-                done.fetch_add(1, Relaxed);
-            }
-            // It may have happened: the next row.
-            Err(_) => {
-                number += 3 - number % 3;
-                client = None;
-            }
-        }
-    }
-}
 
 /// What a consumer knows: each row's last version. What is told twice or out of order does not fit.
 fn apply(table: &mut BTreeMap<i64, i64>, event: &Value) {
@@ -127,7 +98,7 @@ fn nothing_is_lost_or_doubled(release: Release) {
         .map(|writer| {
             let (address, stop) = (farm.sql, Arc::clone(&stop));
             let done: Arc<AtomicUsize> = Arc::clone(&done);
-            thread::spawn(move || write(address, writer, &stop, &done))
+            thread::spawn(move || grow_rows(address, writer, &stop, &done))
         })
         .collect();
     for _ in 0..DEATHS {

@@ -1,13 +1,12 @@
 //! A replica follows a group over the deaths of its primaries, a switch-over and the router's own end: it has each
 //! transaction once, and its tables are those of the group.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
-use testkit::{Client, Farm, Release, wait_until};
+use testkit::{Farm, Release, grow_rows, wait_until};
 
 use crate::replica::{Replica, SOON, checksum};
 
@@ -18,34 +17,6 @@ const STATEMENTS: usize = 150;
 
 /// The last row.
 const LAST: i64 = -1;
-
-/// Inserts a row and makes it grow, until it is told to stop. A row that came twice, or a change that is missing,
-/// shows in the table's checksum, or stops the replica.
-fn write(farm: SocketAddr, writer: i64, stop: &AtomicBool, done: &AtomicUsize) {
-    let mut client = None;
-    let mut number = 0;
-    while !stop.load(Relaxed) {
-        let Some(open) = client.as_mut() else {
-            client = Client::connect(farm, "root", "").ok();
-            continue;
-        };
-        let id = writer * 1_000_000 + number / 3;
-        let sql = match number % 3 {
-            0 => format!("INSERT INTO d.t VALUES ({id}, 0)"),
-            _ => format!("UPDATE d.t SET v = v + 1 WHERE id = {id}"),
-        };
-        match open.query(&sql) {
-            Ok(_) => {
-                number += 1;
-                done.fetch_add(1, Relaxed);
-            }
-            Err(_) => {
-                number += 3 - number % 3;
-                client = None;
-            }
-        }
-    }
-}
 
 fn writes_go_on(done: &AtomicUsize) {
     let before = done.load(Relaxed);
@@ -100,7 +71,7 @@ fn follows(release: Release, more: &[(&str, &str)]) {
         .map(|writer| {
             let (address, stop) = (farm.sql, Arc::clone(&stop));
             let done: Arc<AtomicUsize> = Arc::clone(&done);
-            thread::spawn(move || write(address, writer, &stop, &done))
+            thread::spawn(move || grow_rows(address, writer, &stop, &done))
         })
         .collect();
     kill_the_primary(&farm, &done);

@@ -128,14 +128,7 @@ async fn fetch_all(
     shape: Shape,
     job: Job,
 ) -> Result<Fetched, End> {
-    let mut run = reads::new_run(
-        &session.core,
-        &mut session.client,
-        &session.variables,
-        &mut session.run,
-        shape,
-        job,
-    );
+    let mut run = reads::new_run(session, shape, job);
     let mut avoid = Vec::new();
     let mut left = sending.bytes_max;
     let mut carried = Carried::new(session.variables.mode.dialect);

@@ -11,11 +11,11 @@ use changes::{
     Transactions, Wanted, Xid, sql,
 };
 use engine::binlog::{Reader, oldest};
-use engine::{Known, Link, LinkTls, Login, heartbeat};
+use engine::{Link, Login, heartbeat};
 use farm::Position;
 use settings::Session;
 
-use crate::cli::BinlogDump;
+use crate::cli::{BinlogDump, login};
 use crate::failure::Failure;
 
 /// For one question to a server.
@@ -52,12 +52,10 @@ pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
         is_closed: false,
     };
     let path = Path::new(&flags.of);
-    match (path.exists(), flags.of.rsplit_once(':')) {
+    match (path.exists(), login::place_of(&flags.of)) {
         (true, _) => of_file(path, flags, &mut printer)?,
-        (false, Some((host, port))) if port.parse::<u16>().is_ok() => {
-            of_server(host, port.parse().unwrap_or_default(), flags, &mut printer)?;
-        }
-        (false, _) => {
+        (false, Some(place)) => of_server(place, flags, &mut printer)?,
+        (false, None) => {
             return Err(Failure::usage(format!(
                 "{} is no file, and no HOST:PORT of a server",
                 flags.of
@@ -105,24 +103,11 @@ fn of_file(path: &Path, flags: &BinlogDump, printer: &mut Printer<'_>) -> Result
 }
 
 fn of_server(
-    host: &str,
-    port: u16,
+    place: (&str, u16),
     flags: &BinlogDump,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let password = match &flags.password_file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?,
-        None => String::new(),
-    };
-    let login = Login {
-        host: host.trim_matches(['[', ']']).to_owned(),
-        port,
-        user: flags.user.clone(),
-        password: password.trim_end_matches(['\n', '\r']).to_owned(),
-        tls: LinkTls::Preferred,
-        known: Known::FirstUse,
-    };
+    let login = login::login(place, &flags.user, flags.password_file.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
