@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
+.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-changes test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-plan bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-instructions bench-digests bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ bench-ssb: dist ## the star schema benchmark's 13 queries in the same way (ROUND
 	@scripts/install.sh bench
 	@python3 bench/ssb.py
 
+bench-plan: ## how long TPC-H's 22 queries take to plan: anew, with tables that are sent, and by what is kept of them
+	$(CARGO) build --release --locked --package testkit --example planning
+	@$(TARGET_DIR)/release/examples/planning
+
 bench-load: dist ## LOAD DATA LOCAL through the door, into one group and into shards, against straight (ROUNDS=2 ROWS=50000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/load.py
@@ -91,6 +95,14 @@ bench-load: dist ## LOAD DATA LOCAL through the door, into one group and into sh
 bench-xa: dist ## transactions over two groups against two transactions, 1 to 64 clients, with counts of flushes (ROUNDS=1 SECONDS=2 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/xa.py
+
+bench-digests: dist ## a million new texts, and point SELECTs while digests are read and reset (TEXTS=20000 ROUNDS=1 SECONDS=2 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/digests.py
+
+bench-instructions: dist ## instructions of the router per query, by callgrind, which no load moves (EVENTS=300 CONNECTIONS=1 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/instructions.py
 
 bench-idle: dist ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench
@@ -101,7 +113,7 @@ bench-scale: dist ## a farm of 10,000 servers as a value, threads that read it, 
 	$(CARGO) build --release --locked --package testkit --example scale
 	@SCALE=$(TARGET_DIR)/release/examples/scale python3 bench/scale.py
 
-bench-changes: dist ## row events per second and CPU per row event of change streams, 1 and 100 consumers, beside mariadb-binlog (ROWS=20000 CONSUMERS=1,10 for a quick look)
+bench-changes: dist ## row events per second and CPU per row event of change streams, 1 and 100 consumers, beside mariadb-binlog (ROWS=20000 CONSUMERS=1,10 for a quick look; SLOW=2000 TRANSACTION_MB=1024 for what slow consumers and a long transaction take)
 	@scripts/install.sh bench
 	@python3 bench/changes.py
 
@@ -166,6 +178,11 @@ test-xa: ## ROUNDS (20) of transfers over groups while routers and servers die b
 	@scripts/install.sh test
 	@BANK_ROUNDS=$(or $(ROUNDS),20) BANK_FAULTS="$(FAULTS)" $(if $(SEED),BANK_SEED=$(SEED)) \
 	  $(CARGO) test --locked --package testkit --test bank -- --include-ignored --test-threads 1 --nocapture
+
+test-changes: ## KILLS (500) of routers, primaries, appliers, targets on each engine while rows move: every consumer of changes has the farm (CHANGES_SEED=1 CHANGES_FAULTS="primary move" MYSQLD=PATH)
+	@scripts/install.sh test
+	@KILLS=$(or $(KILLS),500) $(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) \
+	  $(CARGO) test --locked --package testkit --test consumers -- --include-ignored --test-threads 1 --nocapture
 
 test-kv: ## what row caches remember is never older than promised: READS (2500000) each at one and at two routers, on MariaDB and MySQL, with failovers; and planted mistakes
 	@scripts/install.sh test

@@ -16,10 +16,12 @@ System calls per query are those of the warm-up, where perf may count them; on i
 operations.
 
 With EARLIER, the path of an earlier build, that one takes its turns as well, on servers of its own, and
-each figure of Heddle is shown against it.
+each figure of Heddle is shown against it. With WITHOUT, settings such as digests=off,flight_recorder=0, the same
+build takes turns with these on the same servers, and the rest is shown against that: what they cost.
 
 Environment or flags: ROUNDS=3 SECONDS=5 WORKLOADS=… CONNECTIONS=1,8,64 PROTOCOLS=text,prepared
-REPLICAS=0,2 WAYS=tcp/tcp,socket/tcp,tcp/socket,socket/socket HEDDLE=bin/heddle EARLIER=PATH. A look: ROUNDS=1 SECONDS=3 make bench-door
+REPLICAS=0,2 WAYS=tcp/tcp,socket/tcp,tcp/socket,socket/socket HEDDLE=bin/heddle EARLIER=PATH WITHOUT=NAME=VALUE,…
+A look: ROUNDS=1 SECONDS=3 make bench-door
 """
 
 import argparse
@@ -43,8 +45,11 @@ WARM_UP_S = 1
 DIRECT, HAPROXY, IO_URING, EPOLL = "direct", "HAProxy", "Heddle io_uring", "Heddle epoll"
 # What an earlier build is called, by what the one at hand is called.
 EARLIER = {IO_URING: "earlier io_uring", EPOLL: "earlier epoll"}
+# What the same build is called that runs without something.
+BARE = {IO_URING: "bare io_uring", EPOLL: "bare epoll"}
 IO_OF = {IO_URING: "io_uring", EPOLL: "epoll",
-         EARLIER[IO_URING]: "io_uring", EARLIER[EPOLL]: "epoll"}
+         EARLIER[IO_URING]: "io_uring", EARLIER[EPOLL]: "epoll",
+         BARE[IO_URING]: "io_uring", BARE[EPOLL]: "epoll"}
 TCP, SOCKET = "tcp", "socket"
 PLAIN = f"{TCP}/{TCP}"
 WAYS = [f"{client}/{server}" for client in (TCP, SOCKET) for server in (TCP, SOCKET)]
@@ -81,8 +86,9 @@ class Contenders:
     """Who takes part, on one farm. HAProxy stands all the time (idle, it costs nothing); a router
     of Heddle runs only while its turn lasts, so that its probes burden nobody else's."""
 
-    def __init__(self, farm, haproxy, primary, earlier=None):
+    def __init__(self, farm, haproxy, primary, earlier=None, without=()):
         self.farm, self.haproxy, self.primary, self.earlier = farm, haproxy, primary, earlier
+        self.without = without
 
     def farm_of(self, name):
         """The farm that this contender's router belongs to."""
@@ -100,6 +106,8 @@ class Contenders:
             client, server = way_of(name).split("/")
             by_sockets = "on" if server == SOCKET else "off"
             flags = ["--set", f"server_sockets={by_sockets}"] if farm is self.farm else []
+            if name in BARE.values():
+                flags += [word for setting in self.without for word in ("--set", setting)]
             farm.start(IO_OF[name], flags)
             try:
                 yield farm.socket if client == SOCKET else farm.address, farm.router.pid
@@ -263,17 +271,19 @@ def print_aims(samples, names):
 
 
 def print_progress(samples, names):
-    """Heddle against its earlier build."""
-    for name, earlier in EARLIER.items():
-        if earlier not in names:
+    """Heddle against its earlier build, and against itself without what it was told to leave out."""
+    others = [(name, other, "the earlier build") for name, other in EARLIER.items()]
+    others += [(name, other, "the bare one") for name, other in BARE.items()]
+    for name, other, word in others:
+        if other not in names:
             continue
         for what, figure in (("CPU per query", cpu), ("q/s", queries)):
-            by_cell = {cell: ratio(samples[cell][name], samples[cell][earlier], figure) for cell in samples}
+            by_cell = {cell: ratio(samples[cell][name], samples[cell][other], figure) for cell in samples}
             known = {cell: value for cell, value in by_cell.items() if value is not None}
             if not known:
                 continue
             worst = (max if figure is cpu else min)(known, key=known.get)
-            print(f"{name}, {what} against the earlier build: median ×{statistics.median(known.values()):.3f}, "
+            print(f"{name}, {what} against {word}: median ×{statistics.median(known.values()):.3f}, "
                   f"worst ×{known[worst]:.3f} ({worst}).")
 
 
@@ -296,6 +306,8 @@ def print_machine(options):
     print(f"- {first_line([options.heddle, '--version'])}, commit {commit}")
     if options.earlier:
         print(f"- earlier: {options.earlier}, {first_line([options.earlier, '--version'])}")
+    if options.without:
+        print(f"- bare: {', '.join(options.without)}")
 
 
 SETTINGS = ("version", "sync_binlog", "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format",
@@ -334,6 +346,7 @@ def bench_farm(replicas, options, failures):
     """One farm, one table; with the farm of one server also the rows on memory."""
     names = [DIRECT, HAPROXY] + heddles(options.ways)
     names += list(EARLIER.values()) if options.earlier else []
+    names += list(BARE.values()) if options.without else []
     cells = [Cell(workload, count, protocol) for workload in options.workloads
              for count in options.connections for protocol in options.protocols]
     if replicas:
@@ -350,7 +363,7 @@ def bench_farm(replicas, options, failures):
         print(f"## {title}\n")
         print_durability(primary)
         with HaProxy(primary) as haproxy:
-            contenders = Contenders(farm, haproxy, primary, earlier)
+            contenders = Contenders(farm, haproxy, primary, earlier, options.without)
             samples = run_rounds(contenders, names, cells, options, failures)
             print_table(samples, names)
             print_aims(samples, names)
@@ -383,6 +396,7 @@ def read_options():
     parser.add_argument("--ways", type=words, default=env("WAYS", PLAIN))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     parser.add_argument("--earlier", default=env("EARLIER"))
+    parser.add_argument("--without", type=words, default=env("WITHOUT", ""))
     parser.add_argument("--no-memory", dest="memory", action="store_false")
     options = parser.parse_args()
     unknown = set(options.protocols) - {"text", "prepared", "tls", "compressed"}

@@ -2,7 +2,8 @@
 """Keys by every path, in one run: a text SELECT and a prepared one straight to the server, the key-value
 door, memcached, Redis; then with the row cache: the key-value door and the SQL door.
 
-The contenders take turns within each round and answer the same load from the same generator. CPU per
+The contenders take turns within each round and answer the same load from the same generator, but for the server
+alone, who is asked for the keys of all clients by one client in one statement: what no batch can be cheaper than. CPU per
 operation is utime + stime of all server processes on the way (router and database, or memcached or Redis
 alone) over the operations that the generator counted; the generator's own is left out. The tables show
 medians over the rounds. Rows: keys of 100 bytes and values of 400, and small ones with integer keys.
@@ -28,6 +29,8 @@ from entry import prepare, run
 from processes import ROOT, Failed, Farm, address_of, cpu_s, end, free_ports, wait_for
 
 TEXT, PREPARED, DOOR, MEMCACHED, REDIS = "text SELECT", "prepared SELECT", "KV door", "memcached", "Redis"
+# What the server needs for the same keys at least: those of all clients in one statement, with one commit.
+FLOOR = "server alone, one statement"
 CACHED, SQL_DOOR, SQL_CACHED = "KV door, cached", "SQL door", "SQL door, cached"
 BATCHES = (10, 50, 100)
 CONNECTIONS = (1, 8, 64)
@@ -88,10 +91,14 @@ class Contender:
         self.more = [f"table={table}", f"container={container}", f"setup={setup}"]
 
     def can(self, op, batch):
+        if self.protocol == "batched":
+            return op in ("get", "multi", "set")
         sql = self.protocol in ("text", "prepared")
         return not sql or (batch == 1 and (op == "get" or self.protocol == "text"))
 
     def load(self, options, op, connections, batch, rows, key_bytes, value_bytes):
+        if self.protocol == "batched":
+            connections, batch = 1, batch if op == "multi" else connections
         words = [options.kvload, f"protocol={self.protocol}", f"address={self.address}", f"op={op}",
                  f"connections={connections}", f"batch={batch}", f"seconds={options.seconds}",
                  f"keys={rows}", f"key_bytes={key_bytes}", f"value_bytes={value_bytes}", *self.more]
@@ -205,6 +212,7 @@ def bench(options):
             sql = lambda name, protocol, table: Contender(
                 name, protocol, address_of(server), database, f"bench.{table}")
             straight = lambda table: [sql(TEXT, "text", table), sql(PREPARED, "prepared", table)]
+            floor = lambda table: sql(FLOOR, "batched", table)
             stores = [Contender(MEMCACHED, "memcached", others[0].address, [others[0].process.pid]),
                       Contender(REDIS, "redis", others[1].address, [others[1].process.pid])]
             shapes = {"big": (options.rows, 100, 400), "small": (options.small_rows, 0, 50)}
@@ -226,7 +234,7 @@ def bench(options):
                 if has(table, shapes[table]):
                     container(farm, f"plain-{table}", table)
                     door = Contender(DOOR, "memcached", farm.kv, both, container=f"plain-{table}")
-                    part(table, [*straight(table), door, *stores], shapes[table], chosen)
+                    part(table, [*straight(table), floor(table), door, *stores], shapes[table], chosen)
             for name, table, chosen in (("cached", "big", GETS), ("small-cached", "small", some)):
                 if has(name, shapes[table]):
                     with_cache(farm, f"cached-{table}", table, 1 << 30)

@@ -74,6 +74,12 @@ function tables(groups, shards, hurt) {
       { uuid: 'c0ffee00-2', kind: 'clone', group_id: 'g1', address: '10.0.1.9:3306', source: '10.0.1.2:3306', state: 'running', step: 'backup', tables_done: 0, tables: 0, rows: 0, bytes: 3e9, started: at, ended: null, method: 'backup', bytes_total: 8e9, bytes_per_s: 9e7 },
       { uuid: 'c0ffee00-3', kind: 'clone', group_id: 'g1', address: '10.0.1.8:3306', source: '10.0.1.2:3306', state: 'failed', step: 'copy', tables_done: 2, tables: 9, rows: 10, bytes: 1e6, started: at, ended: at, method: 'copy', bytes_total: null, bytes_per_s: null },
     ],
+    'subscription/list': [
+      { name: 'index', groups: '', databases: '', tables: 'shop.orders,shop.items', snapshot: true, order: null, created: at, acknowledged: at, lag_ms: 40, lag_bytes: 900, expiry_percent: 0, gap: null },
+      { name: 'audit', groups: '', databases: 'shop', tables: '', snapshot: false, order: 'global', created: at, acknowledged: at, lag_ms: 2.1e9, lag_bytes: 8e9, expiry_percent: 81, gap: null },
+      { name: 'warehouse', groups: 'g2', databases: '', tables: '', snapshot: false, order: null, created: at, acknowledged: at, lag_ms: 3e9, lag_bytes: 9e9, expiry_percent: 116, gap: 'g2: behind 0-2-900 up to 0-2-4000' },
+    ],
+    'sink/list': [{ name: 'hooks', to: 'https://10.0.9.1/hook', state: 'failing', groups: '', databases: '', tables: '', snapshot: false, order: null, delivered: 120000, letters: 2, lag_ms: 9000, lag_bytes: 12000, expiry_percent: null, gap: null, error: 'the answer was 500: no' }],
     'transaction/list': hurt ? [{ transaction_id: 'x1-4f00aa', state: 'prepared', verdict: '', decider: 'g2', branches: 'g1,g3', since: at, waits_for: 'the primary of g2' }] : [],
     'config/history': [4, 3, 2, 1].map((version) => ({ version, when: at, by: 'ada', comment: version === 4 ? 'larger pools for the sale' : '', state: version === 4 ? 'in force' : '' })),
     'config/diff': [{ difference: '--- version 3\n+++ version 4 by ada\n@@ settings\n-pool_connections_max = 64\n+pool_connections_max = 128' }],

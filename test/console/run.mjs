@@ -10,8 +10,9 @@ import { join } from 'node:path';
 import { launch, open, press, textOf, until, view, violations } from './browser.mjs';
 import { Farm } from './farm.mjs';
 import { ATTACK, madeUp, serve } from './made_up.mjs';
+import { invalid } from './valid.mjs';
 
-const VIEWS = ['overview', 'charts', 'digests', 'slow', 'sessions', 'shards', 'transactions', 'events', 'jobs', 'configuration', 'doctor'];
+const VIEWS = ['overview', 'charts', 'digests', 'slow', 'sessions', 'shards', 'transactions', 'events', 'jobs', 'configuration', 'doctor', 'consumers'];
 const PICTURE_BYTES_MAX = 150 * 1024;
 const SCRIPT_ALIAS = '<script>window.attacked = 1</script><img src=x onerror="window.attacked = 1">';
 
@@ -223,6 +224,7 @@ async function onRealServers(browser, farm) {
 // Every view in both schemes, on a farm with everything that can be shown.
 async function everyView(browser) {
   const router = await serve(madeUp());
+  const documents = { page: await (await fetch(router.url)).text() };
   for (const scheme of ['dark', 'light']) {
     const page = await open(browser, `${router.url}/#token=${router.token}`, { scheme });
     await until(page, () => document.querySelector('#verdict').matches('.down'));
@@ -244,6 +246,7 @@ async function everyView(browser) {
           await until(page, () => document.querySelector('main tbody tr'));
         }
         await judged(page, id);
+        documents[`${id}-${scheme}`] = `<!doctype html>\n${await page.evaluate(() => document.documentElement.outerHTML)}`;
         assert.equal(await page.evaluate(() => window.attacked), undefined, ATTACK);
         assert.deepEqual(page.mistakes, []);
       });
@@ -260,6 +263,11 @@ async function everyView(browser) {
     await page.browserContext().close();
   }
   router.close();
+  await check('the page and what the scripts make of it are valid HTML', async () => {
+    const found = await invalid(documents);
+    if (found === null) console.log('        skipped: no Java');
+    else assert.deepEqual(found, [], found.join('\n'));
+  });
 }
 
 // A thousand servers: there are elements for what is in sight, and what is not in sight can be found.

@@ -13,7 +13,8 @@ pub struct Clients {
 #[derive(Debug, Default)]
 struct Count {
     now: usize,
-    /// How many wait until no client is left. While nobody waits, a client that leaves saves the system call.
+    /// The number of threads that wait until no client is left. A client that leaves wakes them. Where none waits, it
+    /// makes no system call.
     waiting: usize,
 }
 

@@ -36,4 +36,4 @@ pub use state::residue::{
     text_expression,
 };
 pub use state::role::{NO_ROLE, ROLE};
-pub use state::{SessionState, TRACKING, Tracked, classify};
+pub use state::{SessionState, TRACKING, Tracked, classify, share_state};

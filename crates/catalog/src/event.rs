@@ -100,6 +100,8 @@ impl Ring {
             | "errant_transactions"
             | "errant_unsaved"
             | "clone_failed"
+            | "consumer_gap"
+            | "consumer_near_gap"
             | "doctor_found"
             | "transaction_stuck"
             | "transactions_unlisted"

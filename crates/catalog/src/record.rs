@@ -75,8 +75,10 @@ pub struct ServerRecord {
     /// An operator marked it: never the primary, whatever happens.
     #[serde(default)]
     pub never_primary: bool,
-    /// SHA-256 of the public key in its certificate, in hexadecimal digits: how it is known where
-    /// certificates are not verified.
+    /// A router is filling this faulty server anew. The router that leads next goes on with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub being_filled: bool,
+    /// SHA-256 of its certificate's public key, in hexadecimal digits: how it is known where certificates are not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
 }
@@ -103,6 +105,7 @@ impl ServerRecord {
         ServerRecord {
             status,
             mode,
+            being_filled: self.being_filled && status == Status::Faulty,
             ..self.clone()
         }
     }
@@ -225,8 +228,7 @@ impl Records {
         (last.unwrap_or(0) + 1, transaction)
     }
 
-    /// Reads everything but the history of the configuration, which may be long and is nobody's
-    /// business here.
+    /// Reads everything but the history of the configuration, which may be long and is not needed here.
     pub async fn read(store: &dyn Store) -> Result<Records, Error> {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
@@ -426,8 +428,7 @@ impl Records {
         self.add_servers(guarded, std::slice::from_ref(server))
     }
 
-    /// Adds servers as a part of a change that sees to their group. Gives the first one's id; the others'
-    /// follow it.
+    /// Adds servers as a part of a change that sees to their group. Gives the first one's id; the others' follow it.
     pub fn add_servers(
         &self,
         transaction: Transaction,
@@ -527,25 +528,20 @@ fn server_events(old: Option<&ServerRecord>, new: &ServerRecord, events: &mut Ve
     };
     let became_primary =
         new.status == Status::Primary && old.is_none_or(|old| old.status != Status::Primary);
-    let Some(old) = old else {
+    if old.is_none() {
         push(
             "server_added",
             format!("{} joined group {}", new.address(), new.group),
         );
-        if became_primary {
-            push(
-                "primary_changed",
-                format!("{} takes the writes", new.address()),
-            );
-        }
-        return;
-    };
+    }
     if became_primary {
         push(
             "primary_changed",
             format!("{} takes the writes", new.address()),
         );
-    } else if old.status != new.status {
+    }
+    let Some(old) = old else { return };
+    if old.status != new.status && !became_primary {
         let (was, is) = (old.status.fabric_name(), new.status.fabric_name());
         push("status_changed", format!("{was} became {is}"));
     }
@@ -594,7 +590,6 @@ fn parse<T: DeserializeOwned>(entry: &meta::Entry) -> Result<T, Error> {
     })
 }
 
-#[cfg(any(test, feature = "samples"))]
 pub mod samples;
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,14 @@ pub struct SubscriptionRecord {
     pub databases: Vec<String>,
     /// `TABLE` or `DATABASE.TABLE`.
     pub tables: Vec<String>,
+    /// `insert`, `update`, `delete`.
+    pub kinds: Vec<String>,
+    /// Source tags.
+    pub sources: Vec<String>,
+    pub columns: Vec<String>,
+    /// A range of primary keys.
+    pub key_from: Option<String>,
+    pub key_to: Option<String>,
     /// It began with the rows that were there.
     pub snapshot: bool,
     /// In one order over all groups.

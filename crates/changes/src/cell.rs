@@ -88,8 +88,46 @@ pub(crate) fn moment(seconds: u32) -> String {
         OffsetDateTime::from_unix_timestamp(seconds.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let (year, month, day) = at.to_calendar_date();
     let (hour, minute, second) = at.to_hms();
-    let month = u8::from(month);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    let year = u64::from(year.unsigned_abs());
+    let day = (year, u8::from(month).into(), day.into());
+    day_and_time(day, (hour.into(), minute.into(), second.into()))
+}
+
+/// Appends a number. Where it has fewer digits than `digits`, zeros come in front.
+fn put_padded(number: u64, digits: usize, out: &mut String) {
+    let mut buffer = itoa::Buffer::new();
+    let text = buffer.format(number);
+    for _ in text.len()..digits {
+        out.push('0');
+    }
+    out.push_str(text);
+}
+
+/// A date, with room for a time behind it.
+fn day_of(year: u64, month: u64, day: u64) -> String {
+    let mut text = String::with_capacity(26);
+    put_padded(year, 4, &mut text);
+    for part in [month, day] {
+        text.push('-');
+        put_padded(part, 2, &mut text);
+    }
+    text
+}
+
+/// Year, month and day; hour, minute and second.
+fn day_and_time(day: (u64, u64, u64), time: (u64, u64, u64)) -> String {
+    let mut text = day_of(day.0, day.1, day.2);
+    text.push(' ');
+    put_time(time.0, time.1, time.2, &mut text);
+    text
+}
+
+fn put_time(hour: u64, minute: u64, second: u64, out: &mut String) {
+    put_padded(hour, 2, out);
+    for part in [minute, second] {
+        out.push(':');
+        put_padded(part, 2, out);
+    }
 }
 
 impl Column {
@@ -164,32 +202,23 @@ pub(crate) fn char_bytes(kind: u16, length: u16) -> u16 {
 }
 
 fn date(raw: u64) -> String {
-    format!("{:04}-{:02}-{:02}", raw >> 9, raw >> 5 & 15, raw & 31)
+    day_of(raw >> 9, raw >> 5 & 15, raw & 31)
 }
 
 fn old_time(raw: u64) -> String {
     // Three bytes with a sign.
     let signed = ((raw << 40) as i64) >> 40;
-    let sign = if signed < 0 { "-" } else { "" };
+    let mut text = String::from(if signed < 0 { "-" } else { "" });
     let raw = signed.unsigned_abs();
-    format!(
-        "{sign}{:02}:{:02}:{:02}",
-        raw / 10_000,
-        raw / 100 % 100,
-        raw % 100
-    )
+    put_time(raw / 10_000, raw / 100 % 100, raw % 100, &mut text);
+    text
 }
 
 fn old_datetime(raw: u64) -> String {
     let (day, time) = (raw / 1_000_000, raw % 1_000_000);
-    format!(
-        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}",
-        day / 10_000,
-        day / 100 % 100,
-        day % 100,
-        time / 10_000,
-        time / 100 % 100,
-        time % 100
+    day_and_time(
+        (day / 10_000, day / 100 % 100, day % 100),
+        (time / 10_000, time / 100 % 100, time % 100),
     )
 }
 
@@ -205,10 +234,12 @@ fn fraction(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
 /// An odd number of digits is stored as one more.
 pub(crate) fn point(raw: u64, digits: u32) -> String {
     let shown = if digits % 2 == 1 { raw / 10 } else { raw };
-    match digits {
-        0 => String::new(),
-        _ => format!(".{shown:0width$}", width = digits as usize),
+    if digits == 0 {
+        return String::new();
     }
+    let mut text = ".".to_owned();
+    put_padded(shown, digits as usize, &mut text);
+    text
 }
 
 fn datetime(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
@@ -216,15 +247,12 @@ fn datetime(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
     let fraction = fraction(from, digits)?;
     let (day, time) = (raw >> 17, raw & 0x1_FFFF);
     let months = day >> 5;
-    Some(format!(
-        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}{fraction}",
-        months / 13,
-        months % 13,
-        day & 31,
-        time >> 12,
-        time >> 6 & 63,
-        time & 63
-    ))
+    let mut text = day_and_time(
+        (months / 13, months % 13, day & 31),
+        (time >> 12, time >> 6 & 63, time & 63),
+    );
+    text.push_str(&fraction);
+    Some(text)
 }
 
 fn time(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
@@ -235,16 +263,12 @@ fn time(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
     let raw = from.big(3 + bytes as usize)?;
     // Whole and fraction are one number, negative as a whole.
     let offset = 0x80_0000_u64 << (8 * bytes);
-    let sign = if raw < offset { "-" } else { "" };
+    let mut text = String::from(if raw < offset { "-" } else { "" });
     let raw = raw.abs_diff(offset);
     let (whole, part) = (raw >> (8 * bytes), raw & ((1 << (8 * bytes)) - 1));
-    Some(format!(
-        "{sign}{:02}:{:02}:{:02}{}",
-        whole >> 12 & 0x3FF,
-        whole >> 6 & 63,
-        whole & 63,
-        point(part, digits)
-    ))
+    put_time(whole >> 12 & 0x3FF, whole >> 6 & 63, whole & 63, &mut text);
+    text.push_str(&point(part, digits));
+    Some(text)
 }
 
 /// Groups of nine digits have four bytes, what is left of them fewer; a negative number has all bits
@@ -252,40 +276,45 @@ fn time(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
 pub(crate) fn decimal(from: &mut Bytes<'_>, precision: usize, scale: usize) -> Option<String> {
     const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
     let whole = precision.checked_sub(scale)?;
-    let groups = [
-        (whole % 9, 1),
-        (9, whole / 9),
-        (0, usize::MAX),
-        (9, scale / 9),
-        (scale % 9, 1),
-    ];
     let total = (whole / 9 + scale / 9) * 4 + BYTES[whole % 9] + BYTES[scale % 9];
-    let mut raw = from.take(total)?.to_vec();
+    // Precision and scale are one byte each.
+    let mut raw = [0; 128];
+    let raw = raw.get_mut(..total)?;
+    raw.copy_from_slice(from.take(total)?);
     let first = raw.first_mut()?;
     let negative = *first & 0x80 == 0;
     *first ^= 0x80;
     if negative {
         raw.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    let mut rest = Bytes(&raw);
-    let mut text = String::new();
-    for (digits, times) in groups {
-        if times == usize::MAX {
-            let trimmed = text.trim_start_matches('0');
-            text = if trimmed.is_empty() { "0" } else { trimmed }.to_owned();
-            if scale > 0 {
-                text.push('.');
-            }
-            continue;
+    let mut rest = Bytes(raw);
+    let mut text = String::with_capacity(precision + 3);
+    let mut put = |digits: usize, times: usize, text: &mut String| {
+        for _ in 0..if digits > 0 { times } else { 0 } {
+            put_padded(rest.big(BYTES[digits])?, digits, text);
         }
-        for _ in 0..times {
-            let group = rest.big(BYTES[digits])?;
-            if digits > 0 {
-                text.push_str(&format!("{group:0digits$}"));
-            }
-        }
+        Some(())
+    };
+    if negative {
+        text.push('-');
     }
-    Some(if negative { format!("-{text}") } else { text })
+    let begin = text.len();
+    put(whole % 9, 1, &mut text)?;
+    put(9, whole / 9, &mut text)?;
+    let zeros = text[begin..]
+        .bytes()
+        .take_while(|&digit| digit == b'0')
+        .count();
+    text.drain(begin..begin + zeros);
+    if text.len() == begin {
+        text.push('0');
+    }
+    if scale > 0 {
+        text.push('.');
+    }
+    put(9, scale / 9, &mut text)?;
+    put(scale % 9, 1, &mut text)?;
+    Some(text)
 }
 
 /// A value of one of MariaDB's compressed columns.

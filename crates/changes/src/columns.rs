@@ -48,6 +48,18 @@ impl Column {
         }
     }
 
+    /// The type's sizes by their names: the digits of a DECIMAL in all and behind the point, those behind the point of a
+    /// time, the bits of a BIT.
+    pub fn sizes(&self) -> Vec<(&'static str, u16)> {
+        let (low, high) = (self.metadata & 0xFF, self.metadata >> 8);
+        match self.code {
+            code::DECIMAL => vec![("precision", low), ("scale", high)],
+            code::TIME2 | code::DATETIME2 | code::TIMESTAMP2 if low > 0 => vec![("fraction", low)],
+            code::BIT => vec![("bits", high * 8 + low)],
+            _ => Vec::new(),
+        }
+    }
+
     /// The bytes that a BINARY has, whose zeros at the end MariaDB does not log; 0 for other columns.
     pub(crate) fn padded_bytes(&self) -> usize {
         let is_binary = self.charset() == Some(Charset::Binary);

@@ -205,15 +205,19 @@ impl Context {
         Some((switches & AUTO_IS_NULL != 0, switches & NOT_AUTOCOMMIT == 0))
     }
 
-    /// The statement's text, which is in the client's character set.
+    /// The statement's text, which is in the client's character set; what cannot be converted is replaced.
     pub fn words(&self, text: &[u8]) -> String {
+        self.exact_words(text)
+            .unwrap_or_else(|| String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// The same; `None` for a text with bytes that cannot be converted surely.
+    pub fn exact_words(&self, text: &[u8]) -> Option<String> {
         let client = self.collations.map(|(client, _, _)| u32::from(client));
-        let charset = client.and_then(charset_of);
-        let words = charset.and_then(|charset| charset.decode(text));
-        words.map_or_else(
-            || String::from_utf8_lossy(text).into_owned(),
-            |words| words.into_owned(),
-        )
+        match client.and_then(charset_of) {
+            Some(charset) => charset.decode(text).map(|words| words.into_owned()),
+            None => String::from_utf8(text.to_vec()).ok(),
+        }
     }
 
     /// The modes of `sql_mode` by their names, in the order of their numbers.

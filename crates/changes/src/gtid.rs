@@ -86,7 +86,7 @@ impl Gtid {
                 },
                 Position::MariaDb(domains),
             ) => domains
-                .get(domain)
+                .get(*domain)
                 .is_some_and(|last| last.sequence >= *sequence),
             (Gtid::MySql { source, number }, Position::MySql(sources)) => {
                 sources.get(source).is_some_and(|intervals| {

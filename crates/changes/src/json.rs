@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::cell::{Cell, moment};
 use crate::charset::{Charset, charset_of};
-use crate::context::UserValue;
+use crate::context::{Context, UserValue};
 use crate::event::{Block, Statement};
 use crate::rows::Image;
 use crate::table::{Column, Table, code};
@@ -37,23 +37,22 @@ pub fn key_of(row: &Image<'_>, table: &Table) -> Option<String> {
 
 /// Appends an object of the primary key's columns; false where the image lacks one, or there is no key.
 pub(crate) fn key(image: &Image<'_>, table: &Table, out: &mut String) -> bool {
-    let cells = table.key.iter().map(|&place| {
-        let cell = image.get(place)?.as_ref()?;
-        Some((place, cell, table.columns.get(place)?))
-    });
-    let Some(cells) = cells
-        .collect::<Option<Vec<_>>>()
-        .filter(|it| !it.is_empty())
-    else {
-        return false;
-    };
+    let begin = out.len();
     out.push('{');
     let mut is_first = true;
-    for (place, cell, column) in cells {
+    for &place in &table.key {
+        let cell = image.get(place).and_then(Option::as_ref);
+        let (Some(cell), Some(column)) = (cell, table.columns.get(place)) else {
+            out.truncate(begin);
+            return false;
+        };
         member(cell, column, place, &mut is_first, out);
     }
-    out.push('}');
-    true
+    match is_first {
+        true => out.truncate(begin),
+        false => out.push('}'),
+    }
+    !is_first
 }
 
 fn member(cell: &Cell<'_>, column: &Column, at: usize, is_first: &mut bool, out: &mut String) {
@@ -75,7 +74,30 @@ pub(crate) fn name(column: &Column, at: usize) -> Cow<'_, str> {
 
 /// Appends a text in quotes.
 pub(crate) fn text(text: &str, out: &mut String) {
-    out.push_str(&serde_json::Value::from(text).to_string());
+    out.push('"');
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0C => "\\f",
+            0..0x20 => "",
+            _ => continue,
+        };
+        // A byte below 0x80 is a whole character.
+        out.push_str(&text[from..at]);
+        match escape {
+            "" => drop(write!(out, "\\u{byte:04x}")),
+            escape => out.push_str(escape),
+        }
+        from = at + 1;
+    }
+    out.push_str(&text[from..]);
+    out.push('"');
 }
 
 /// Appends with what a statement was run, as far as the log says it.
@@ -133,20 +155,59 @@ pub(crate) fn context(statement: &Statement, out: &mut String) {
         .rand
         .map(|(one, two)| vec![one.to_string(), two.to_string()]);
     add("rand_seeds", seeds.map(Value::from));
-    let variables = of
-        .variables
-        .iter()
-        .map(|it| (it.name.clone(), variable(&it.value)));
-    let variables: serde_json::Map<String, Value> = variables.collect();
-    add(
-        "variables",
-        (!variables.is_empty()).then_some(Value::Object(variables)),
-    );
+    all.extend(variables(of));
     if !all.is_empty() {
         let _ = write!(out, ",\"context\":{}", Value::Object(all));
     }
+    text_of(statement, out);
+}
+
+/// The client's variables, and their types where the values do not say them.
+fn variables(of: &Context) -> impl Iterator<Item = (String, Value)> {
+    let all = of.variables.iter();
+    let values: Map<String, Value> = all
+        .clone()
+        .map(|it| (it.name.clone(), variable(&it.value)))
+        .collect();
+    let types: Map<String, Value> = all
+        .filter_map(|it| Some((it.name.clone(), variable_type(&it.value)?)))
+        .collect();
+    let both = [("variables", values), ("variable_types", types)];
+    let told = both.into_iter().filter(|(_, all)| !all.is_empty());
+    told.map(|(name, all)| (name.to_owned(), Value::Object(all)))
+}
+
+/// Appends what a statement's text does not say in UTF-8: the parts of a LOAD DATA, and bytes that are no text.
+fn text_of(statement: &Statement, out: &mut String) {
+    let (of, text) = (&statement.context, &statement.text);
     if let Some(load) = &statement.load {
-        let _ = write!(out, ",\"file\":{}", load.file);
+        let (begin, end) = (load.name.0 as usize, load.name.1 as usize);
+        let words = |part: Option<&[u8]>| Value::from(of.words(part.unwrap_or_default()));
+        let (head, tail) = (words(text.get(..begin)), words(text.get(end..)));
+        let duplicates = match load.duplicates {
+            1 => "ignore",
+            2 => "replace",
+            _ => "error",
+        };
+        let _ = write!(
+            out,
+            ",\"file\":{},\"load\":{{\"head\":{head},\"tail\":{tail},\"duplicates\":\"{duplicates}\"}}",
+            load.file
+        );
+    }
+    if of.exact_words(text).is_none() {
+        let _ = write!(out, ",\"bytes\":{{\"base64\":\"{}\"}}", BASE64.encode(text));
+    }
+}
+
+/// What a client's variable is, where its value in JSON does not say it; of a text the number of its collation.
+fn variable_type(value: &UserValue) -> Option<Value> {
+    match value {
+        UserValue::Decimal(_) => Some("decimal".into()),
+        UserValue::Integer(number) if number.unsigned_abs() > EXACT_MAX => Some("integer".into()),
+        UserValue::Unsigned(number) if *number > EXACT_MAX => Some("integer".into()),
+        UserValue::Text(_, collation) => Some((*collation).into()),
+        _ => None,
     }
 }
 
@@ -218,14 +279,14 @@ pub fn value(cell: &Cell<'_>, column: &Column, out: &mut String) {
 
 fn signed(number: i64, out: &mut String) {
     match number.unsigned_abs() <= EXACT_MAX {
-        true => drop(write!(out, "{number}")),
+        true => out.push_str(itoa::Buffer::new().format(number)),
         false => drop(write!(out, "\"{number}\"")),
     }
 }
 
 fn unsigned(number: u64, out: &mut String) {
     match number <= EXACT_MAX {
-        true => drop(write!(out, "{number}")),
+        true => out.push_str(itoa::Buffer::new().format(number)),
         false => drop(write!(out, "\"{number}\"")),
     }
 }
@@ -310,6 +371,16 @@ mod tests {
         let mut out = String::new();
         value(&cell, column, &mut out);
         out
+    }
+
+    #[test]
+    fn texts_are_escaped_as_serde_escapes_them() {
+        let all: String = (0..0x300).filter_map(char::from_u32).collect();
+        for words in ["", "ab", "\"", "a\\\u{1}b", "ö\n😀", &all] {
+            let mut out = "in front ".to_owned();
+            text(words, &mut out);
+            assert_eq!(out, format!("in front {}", Value::from(words)));
+        }
     }
 
     #[test]

@@ -16,6 +16,11 @@ const DEPTH_MAX: usize = 100;
 /// one part of itself again and again must not become a text without end.
 const VALUES_MIN: usize = 64;
 
+/// A document of n bytes becomes at most `n * TEXT_FACTOR + TEXT_MIN` bytes of text. The documents that servers store stay
+/// below that: a character of a string takes six bytes at most, and a value beside its type some twenty.
+const TEXT_FACTOR: usize = 32;
+const TEXT_MIN: usize = 1024;
+
 mod code {
     pub const SMALL_OBJECT: u8 = 0;
     pub const LARGE_OBJECT: u8 = 1;
@@ -42,6 +47,7 @@ pub(crate) fn text(raw: &[u8]) -> Option<String> {
     let mut printer = Printer {
         out: String::new(),
         values_left: raw.len() + VALUES_MIN,
+        bytes_max: raw.len() * TEXT_FACTOR + TEXT_MIN,
     };
     printer.value(kind, body, DEPTH_MAX)?;
     Some(printer.out)
@@ -50,11 +56,13 @@ pub(crate) fn text(raw: &[u8]) -> Option<String> {
 struct Printer {
     out: String,
     values_left: usize,
+    bytes_max: usize,
 }
 
 impl Printer {
     fn value(&mut self, kind: u8, body: &[u8], depth: usize) -> Option<()> {
         self.values_left = self.values_left.checked_sub(1)?;
+        self.bytes_max.checked_sub(self.out.len())?;
         let mut rest = Bytes(body);
         let text = match kind {
             code::SMALL_OBJECT => return self.container(body, true, 2, depth),
@@ -242,11 +250,37 @@ mod tests {
         assert_eq!(text(&late).as_deref(), Some("\"23:59:58.000005\""));
     }
 
+    /// An array whose members are all the same string, half of the document for each power of two.
+    fn again_and_again(power: u32) -> Vec<u8> {
+        let members = 1_u16 << power;
+        let string = usize::from(members) * 3;
+        let from = 4 + members * 3;
+        let length = u16::try_from(string).expect("short");
+        let bytes = from + 2 + length;
+        let mut document = vec![2];
+        document.extend(members.to_le_bytes());
+        document.extend(bytes.to_le_bytes());
+        for _ in 0..members {
+            document.push(12);
+            document.extend(from.to_le_bytes());
+        }
+        document.extend([u8::try_from(length & 0x7F).expect("a byte") | 0x80]);
+        document.extend([u8::try_from(length >> 7).expect("a byte")]);
+        document.extend(vec![b'x'; string]);
+        document
+    }
+
     #[test]
     fn what_is_no_document_is_refused() {
+        assert!(text(&again_and_again(2)).is_some(), "a short one may be");
         for end in 1..DOCUMENT.len() - 1 {
             assert_eq!(text(&DOCUMENT[..end]), None, "{end}");
         }
+        assert_eq!(
+            text(&again_and_again(8)),
+            None,
+            "one long string for many members"
+        );
         // An array that holds itself.
         let within = [2, 1, 0, 7, 0, 2, 0, 0];
         assert_eq!(text(&within), None);

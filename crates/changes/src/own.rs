@@ -1,5 +1,5 @@
-//! What Heddle's own tables say in a binlog: decisions about transactions over several groups, and numbers of the
-//! logical clock. The clock puts transactions of different groups into one order.
+//! What Heddle's own tables say in a binlog: decisions about transactions over several groups, numbers of the
+//! logical clock, and which transactions are those of a move. The clock puts transactions of different groups into one order.
 
 use farm::dist_txn::GlobalId;
 
@@ -19,6 +19,13 @@ const COMMIT: u16 = 1;
 
 /// Its table of the logical clock.
 const CLOCK: &str = "clock";
+
+/// Its table of heartbeats.
+const HEARTBEATS: &str = "heartbeat";
+
+/// With this begins the name that a transaction of a move gives to its row in the table of heartbeats. Such a row comes in
+/// front of what the transaction does in other tables.
+pub const MOVE: &str = "move ";
 
 /// A transaction over several groups is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +108,16 @@ fn number(image: &Image<'_>) -> Option<u64> {
     }
 }
 
+/// True for the row that says of its transaction that a move did it: rows change their group, and stay what they are.
+pub(crate) fn is_of_move(rows: &Rows, after: &Image<'_>) -> bool {
+    let is_move =
+        |cell: &Cell<'_>| matches!(cell, Cell::Bytes(name) if name.starts_with(MOVE.as_bytes()));
+    rows.table.name == HEARTBEATS
+        && after
+            .first()
+            .is_some_and(|it| it.as_ref().is_some_and(is_move))
+}
+
 /// True for rows in which a decision may be.
 pub(crate) fn may_decide(rows: &Rows) -> bool {
     rows.table.name == DECISIONS && rows.kind == Kind::Insert
@@ -117,6 +134,12 @@ mod tests {
     use crate::table::table;
 
     fn of(name: &str, columns: &[u8], event: &[u8]) -> Own {
+        let mut own = Own::default();
+        own.note(&Part::Rows(rows(name, columns, event)));
+        own
+    }
+
+    fn rows(name: &str, columns: &[u8], event: &[u8]) -> Rows {
         let mut data = vec![7, 0, 0, 0, 0, 0, 1, 0, 6];
         data.extend(b"heddle\0");
         data.push(u8::try_from(name.len()).expect("short"));
@@ -126,10 +149,22 @@ mod tests {
         let (_, table) = table(&data, Engine::MySql).expect("a table map");
         let mut rows = vec![7, 0, 0, 0, 0, 0, 1, 0];
         rows.extend(event);
-        let rows = Rows::of(23, &rows, Arc::new(table)).expect("an insert");
-        let mut own = Own::default();
-        own.note(&Part::Rows(rows));
-        own
+        Rows::of(23, &rows, Arc::new(table)).expect("an insert")
+    }
+
+    #[test]
+    fn a_move_says_that_it_is_one() {
+        let is_move = |name: &str, of: &str| {
+            let mut event = vec![2, 3, 0, u8::try_from(of.len()).expect("short")];
+            event.extend(of.as_bytes());
+            event.extend(0_u64.to_le_bytes());
+            // VARCHAR(64), BIGINT.
+            let rows = rows(name, &[2, 15, 8, 2, 64, 0, 0], &event);
+            let afters: Vec<_> = afters(&rows).collect();
+            afters.iter().any(|after| is_of_move(&rows, after))
+        };
+        assert!(is_move("heartbeat", "move 8-4-4"));
+        assert!(!is_move("heartbeat", "router") && !is_move("other", "move 8-4-4"));
     }
 
     #[test]

@@ -170,16 +170,19 @@ fn describe(columns: &mut [Column], told: &[u8], engine: Engine) -> Vec<usize> {
         column.is_text() || is_geometry
     };
     let has_labels = |column: &Column| [code::ENUM, code::SET].contains(&column.code);
+    // Servers count years among the numbers.
+    let has_sign = |column: &Column| column.is_number() || column.code == code::YEAR;
     let mut key = Vec::new();
     let mut rest = Bytes(told);
     while let Some((kind, mut field)) = rest.field() {
         match kind {
             field::SIGNS => {
-                let numbers = columns.iter_mut().filter(|column| column.is_number());
+                let numbers = columns.iter_mut().filter(|column| has_sign(column));
                 for (at, column) in numbers.enumerate() {
                     // The first column has the highest bit.
                     let bits = field.0.get(at / 8);
-                    column.unsigned = bits.map(|bits| bits << (at % 8) & 0x80 != 0);
+                    let unsigned = bits.map(|bits| bits << (at % 8) & 0x80 != 0);
+                    column.unsigned = unsigned.filter(|_| column.is_number());
                 }
             }
             field::NAMES => {
@@ -383,6 +386,18 @@ mod tests {
         assert_eq!(columns[3].name.as_deref(), Some("b"));
         let nowhere = describe(&mut columns, &[8, 1, 9], Engine::MySql);
         assert!(nowhere.is_empty());
+    }
+
+    #[test]
+    fn years_have_a_sign_in_the_log() {
+        let signs = |engine, bits: u8| {
+            let mut columns = [code::YEAR, code::TINY].map(|kind| column(kind, 0, true));
+            describe(&mut columns, &[1, 1, bits], engine);
+            columns.map(|it| it.unsigned)
+        };
+        assert_eq!(signs(Engine::MariaDb, 0b1100_0000), [None, Some(true)]);
+        assert_eq!(signs(Engine::MariaDb, 0b1000_0000), [None, Some(false)]);
+        assert_eq!(signs(Engine::MySql, 0b1100_0000), [None, Some(true)]);
     }
 
     #[test]

@@ -7,45 +7,30 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use farm::dist_txn::Branch;
+use sqltext::Origin as Origins;
 
-use crate::debezium::Types;
+use crate::debezium::{Tables, Types};
 use crate::event::{Block, Statement, Xid};
 use crate::gtid::Gtid;
 use crate::json;
-use crate::own::{DATABASE as OWN_DATABASE, decided, is_hidden, may_decide};
+use crate::own::{DATABASE as OWN_DATABASE, decided, is_hidden, is_of_move, may_decide};
 use crate::rows::{Change, Kind, Rows};
 use crate::table::Table;
 use crate::transactions::Part;
 
 mod chunk;
+mod description;
 mod over_groups;
 mod records;
+mod wanted;
 
 pub use chunk::Rows as ReadRows;
 pub use over_groups::BranchOf;
 use records::Origin;
+pub use wanted::{KeyRange, Wanted};
 
-/// Which changes somebody wants: those of any of the databases, and of any of the tables, where some are named.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    pub databases: Vec<String>,
-    /// `TABLE` or `DATABASE.TABLE`.
-    pub tables: Vec<String>,
-}
-
-impl Wanted {
-    /// Whether changes of this table are wanted.
-    pub fn has(&self, database: &str, table: &str) -> bool {
-        let in_database =
-            self.databases.is_empty() || self.databases.iter().any(|it| it == database);
-        let named = |it: &String| match it.split_once('.') {
-            Some((of, name)) => of == database && name == table,
-            None => it == table,
-        };
-        let is_table = self.tables.is_empty() || self.tables.iter().any(named);
-        in_database && is_table && database != OWN_DATABASE
-    }
-}
+/// So much a row's line takes at first, besides what all rows of its event begin with.
+const ROW_BYTES: usize = 256;
 
 /// One line, without its token and its braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +51,8 @@ pub struct Teller {
     now_ms: u64,
     /// Definitions that were told, and how.
     described: HashMap<(String, String), (Arc<Table>, String)>,
+    /// What definitions made of tables, for the form that tells it.
+    defined: Tables,
     current: Current,
 }
 
@@ -90,6 +77,8 @@ struct Current {
     xid: Option<String>,
     /// Those over which it is told as one.
     groups: Vec<String>,
+    /// A move did it.
+    is_move: bool,
     origin: Origin,
     so_far: Progress,
     /// So many changes were told before.
@@ -97,6 +86,8 @@ struct Current {
     begun: bool,
     /// The client's text of the rows that come, until it was told.
     source: Option<String>,
+    /// Where the application says that text comes from; it stays for all its rows.
+    tag: String,
 }
 
 impl Teller {
@@ -109,6 +100,7 @@ impl Teller {
             types: Types::Heddle,
             now_ms: 0,
             described: HashMap::new(),
+            defined: Tables::default(),
             current: Current::default(),
         }
     }
@@ -139,6 +131,9 @@ impl Teller {
     pub fn part(&mut self, part: &Part, out: &mut Vec<Told>) -> Result<(), String> {
         match part {
             Part::Source(text) => {
+                let mut origin = Origins::default();
+                origin.read(text);
+                self.current.tag = origin.tag;
                 self.current.source = Some(String::from_utf8_lossy(text).into_owned());
             }
             Part::Rows(rows) if rows.table.database == OWN_DATABASE => self.own_rows(rows)?,
@@ -170,6 +165,9 @@ impl Teller {
             line.push_str(",\"xid\":");
             json::text(xid, &mut line);
         }
+        if of.is_move {
+            line.push_str(",\"move\":true");
+        }
         line
     }
 
@@ -192,24 +190,27 @@ impl Teller {
     fn statement(&mut self, statement: &Statement, out: &mut Vec<Told>) {
         let before = self.current.so_far.index;
         self.current.so_far.index += 1;
+        let is_definition = defines(&statement.text);
+        let sql = statement.context.words(&statement.text);
+        let changes = match is_definition {
+            true => self.note_definition(&statement.database, &sql),
+            false => Vec::new(),
+        };
         let is_hidden = self.is_hidden || is_hidden(statement);
         if self.current.so_far.index <= self.current.skip || is_hidden {
             return;
         }
         self.ensure_begun(before, out);
-        let event = match defines(&statement.text) {
-            true => "ddl",
-            false => "statement",
-        };
+        let event = if is_definition { "ddl" } else { "statement" };
         let mut line = self.head(event, &self.current);
         line.push_str(",\"database\":");
         json::text(&statement.database, &mut line);
         line.push_str(",\"sql\":");
-        let sql = statement.context.words(&statement.text);
         json::text(&sql, &mut line);
         json::context(statement, &mut line);
-        if event == "ddl" {
-            line.push_str(&self.record_definition(&statement.database, &sql, None));
+        if is_definition {
+            let of = (&*statement.database, &*sql);
+            line.push_str(&self.record_definition(of, &changes, None));
         }
         out.push(Told {
             line,
@@ -233,11 +234,13 @@ impl Teller {
         });
     }
 
-    /// Rows of Heddle's own are not told, but a decision names the transaction.
+    /// Rows of Heddle's own are not told, but a decision names the transaction, and a move says that it is one.
     fn own_rows(&mut self, rows: &Rows) -> Result<(), String> {
         for change in rows.changes() {
             let change = change?;
             self.current.so_far.index += 1;
+            let after = change.after.as_ref();
+            self.current.is_move |= after.is_some_and(|it| is_of_move(rows, it));
             if may_decide(rows)
                 && let Some(id) = change.after.as_ref().and_then(decided)
             {
@@ -249,13 +252,19 @@ impl Teller {
 
     fn rows(&mut self, rows: &Rows, out: &mut Vec<Told>) -> Result<(), String> {
         let table = &rows.table;
-        let is_wanted = !self.is_hidden && self.wanted.has(&table.database, &table.name);
+        // Records have nothing that says where a row is: one that moves stays what it is.
+        let stays = self.current.is_move && self.debezium().is_some();
+        let is_wanted = !self.is_hidden
+            && !stays
+            && self.wanted.has(&table.database, &table.name)
+            && self.wanted.has_rows(rows.kind, &self.current.tag);
         let is_named = table.columns.iter().all(|column| column.name.is_some());
+        let mut front = None;
         for change in rows.changes() {
             let change = change?;
             let before = self.current.so_far.index;
             self.current.so_far.index += 1;
-            if !is_wanted {
+            if !is_wanted || is_named && !self.wanted.has_change(table, &change)? {
                 continue;
             }
             self.count(table, &change);
@@ -274,8 +283,14 @@ impl Teller {
                 self.records(rows, &change, before, out)?;
                 continue;
             }
-            self.describe(table, before, out);
-            let line = self.row(rows, &change);
+            let front = match &front {
+                Some(front) => front,
+                None => {
+                    self.describe(table, before, out);
+                    front.insert(self.front(rows))
+                }
+            };
+            let line = self.row(front, table, &change);
             out.push(Told {
                 line,
                 index: Some(self.current.so_far.index),
@@ -284,24 +299,34 @@ impl Teller {
         Ok(())
     }
 
-    fn row(&mut self, rows: &Rows, change: &Change<'_>) -> String {
-        let table = &rows.table;
+    /// With what the line of each of these rows begins.
+    fn front(&self, rows: &Rows) -> String {
         let mut line = self.head("row", &self.current);
-        of_table(table, &mut line);
+        of_table(&rows.table, &mut line);
         line.push_str(match rows.kind {
             Kind::Insert => ",\"kind\":\"insert\",\"key\":",
             Kind::Update => ",\"kind\":\"update\",\"key\":",
             Kind::Delete => ",\"kind\":\"delete\",\"key\":",
         });
+        line
+    }
+
+    fn row(&mut self, front: &str, table: &Table, change: &Change<'_>) -> String {
+        let mut line = String::with_capacity(front.len() + ROW_BYTES);
+        line.push_str(front);
         // By what the row was found before the change.
         let mut images = [&change.before, &change.after].into_iter().flatten();
         if !images.any(|image| json::key(image, table, &mut line)) {
             line.push_str("null");
         }
-        for (name, image) in [("before", &change.before), ("after", &change.after)] {
-            line.push_str(&format!(",\"{name}\":"));
+        let images = [
+            (",\"before\":", &change.before),
+            (",\"after\":", &change.after),
+        ];
+        for (name, image) in images {
+            line.push_str(name);
             match image {
-                Some(image) => json::image(image, table, &mut line),
+                Some(image) => json::image(&self.wanted.shown(image, table), table, &mut line),
                 None => line.push_str("null"),
             }
         }
@@ -312,67 +337,13 @@ impl Teller {
         if let Some(sql) = self.current.source.take() {
             line.push_str(",\"sql\":");
             json::text(&sql, &mut line);
+            if !self.current.tag.is_empty() {
+                line.push_str(",\"source\":");
+                json::text(&self.current.tag, &mut line);
+            }
         }
         line
     }
-
-    /// Tells the definition of a table, unless it was told and is still the same.
-    fn describe(&mut self, table: &Arc<Table>, index: u32, out: &mut Vec<Told>) {
-        if let Some(description) = self.new_description(table) {
-            let mut line = self.head("columns", &self.current);
-            line.push_str(&description);
-            out.push(Told {
-                line,
-                index: Some(index),
-            });
-        }
-    }
-
-    /// What is told of a table, unless it was.
-    fn new_description(&mut self, table: &Arc<Table>) -> Option<String> {
-        let name = (table.database.clone(), table.name.clone());
-        let known = self.described.get(&name);
-        if known.is_some_and(|(known, _)| Arc::ptr_eq(known, table) || known == table) {
-            return None;
-        }
-        let text = description(table);
-        let before = self
-            .described
-            .insert(name, (Arc::clone(table), text.clone()));
-        // A table map and the catalogue say the same in two ways.
-        before
-            .is_none_or(|(_, before)| before != text)
-            .then_some(text)
-    }
-}
-
-/// What a table's columns are.
-fn description(table: &Table) -> String {
-    let mut line = String::new();
-    of_table(table, &mut line);
-    line.push_str(",\"columns\":[");
-    for (at, column) in table.columns.iter().enumerate() {
-        line.push_str(if at > 0 { ",{\"name\":" } else { "{\"name\":" });
-        json::text(&json::name(column, at), &mut line);
-        line.push_str(&format!(
-            ",\"type\":\"{}\",\"nullable\":{}",
-            column.type_name(),
-            column.nullable
-        ));
-        if column.unsigned == Some(true) {
-            line.push_str(",\"unsigned\":true");
-        }
-        if let Some(place) = table.key.iter().position(|&place| place == at) {
-            line.push_str(&format!(",\"key\":{}", place + 1));
-        }
-        if let Some(charset) = column.charset() {
-            line.push_str(&format!(",\"charset\":\"{}\"", charset.name()));
-        }
-        json::members(column, &mut line);
-        line.push('}');
-    }
-    line.push(']');
-    line
 }
 
 fn of_table(table: &Table, line: &mut String) {
@@ -399,7 +370,10 @@ fn name(xid: &Xid) -> String {
 }
 
 /// Words with which statements begin that change rows; every other statement in a binlog defines something.
-const CHANGING: [&str; 6] = ["insert", "update", "delete", "replace", "load", "call"];
+/// A SELECT is there for a function that it calls.
+const CHANGING: [&str; 9] = [
+    "insert", "update", "delete", "replace", "load", "call", "select", "with", "do",
+];
 
 /// True for a statement in a binlog that is DDL, or changes accounts.
 pub fn defines(text: &[u8]) -> bool {
@@ -449,6 +423,7 @@ mod tests {
         Wanted {
             databases: own(databases),
             tables: own(tables),
+            ..Wanted::default()
         }
     }
 
@@ -541,6 +516,46 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_chosen_by_kind_columns_keys_and_where_they_come_from() {
+        let table = map("d", "t", true);
+        let source = Part::Source(b"/*app='shop',route='cart'*/ INSERT".to_vec());
+        let parts = [source, inserts(&table)];
+        let rows = |wanted: Wanted| -> Vec<String> {
+            let lines = told(&mut Teller::new("g", wanted), None, &parts);
+            let lines = lines.into_iter().map(|it| it.0);
+            lines.filter(|it| it.contains("\"row\"")).collect()
+        };
+        let texts = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let all = rows(Wanted::default());
+        assert!(
+            all[0].ends_with(r#","source":"app=shop,route=cart""#),
+            "{}",
+            all[0]
+        );
+        let of = |kinds: &[Kind], sources: &[&str], columns: &[&str], keys: (&str, &str)| {
+            let bound = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            rows(Wanted {
+                kinds: kinds.to_vec(),
+                sources: texts(sources),
+                columns: texts(columns),
+                keys: KeyRange {
+                    from: bound(keys.0),
+                    to: bound(keys.1),
+                },
+                ..Wanted::default()
+            })
+        };
+        assert_eq!(of(&[Kind::Update], &[], &[], ("", "")).len(), 0);
+        assert_eq!(of(&[Kind::Insert], &["x"], &[], ("", "")).len(), 0);
+        assert_eq!(of(&[], &["app=shop,route=cart"], &[], ("", "")).len(), 2);
+        assert_eq!(of(&[], &[], &[], ("2", "")).len(), 1);
+        assert_eq!(of(&[], &[], &[], ("", "0")).len(), 0);
+        let only_b = of(&[], &[], &["B"], ("1", "1"));
+        assert!(only_b[0].contains(r#""key":{"a":1},"before":null,"after":{"b":"x"}"#));
+        assert!(!only_b[0].contains("partial"));
+    }
+
+    #[test]
     fn rows_without_names_are_an_error_that_says_what_to_set() {
         let mut teller = Teller::new("g", wanted(&["d"], &[]));
         let gtid = Gtid::parse(Engine::MariaDb, "0-1-5").expect("a GTID");
@@ -559,6 +574,7 @@ mod tests {
         assert!(defines(b"/*!40000 ALTER TABLE t */") && defines(b"GRANT x TO y"));
         assert!(!defines(b"/*heddle:1-2*/ INSERT INTO t VALUES (1)"));
         assert!(!defines(b"LOAD DATA") && !defines(b"update t set a=1"));
+        assert!(!defines(b"WITH x AS (SELECT 1) DELETE FROM t") && !defines(b"SELECT d.f()"));
         let mut teller = Teller::new("g", wanted(&["d"], &[]));
         let of = |database: &str, text: &str| {
             Part::Statement(Statement {

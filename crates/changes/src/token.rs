@@ -10,7 +10,8 @@
 //! case: the number that its logical clock had. At most one group of it is within a transaction, whose count goes on
 //! over the branches at other groups.
 
-use std::fmt;
+use std::fmt::{self, Write};
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -95,6 +96,83 @@ impl Token {
     /// It is of a stream in one order over all groups.
     pub fn is_in_order(&self) -> bool {
         self.places.iter().any(|place| place.clock.is_some())
+    }
+
+    /// The token as it goes on within the transaction of this group; `None` where none is open.
+    pub fn counting(&self, group: &str) -> Option<Counting> {
+        let (inner, count) = self.inner(Some(group));
+        count.map(|count| Counting { inner, count })
+    }
+
+    /// What is encoded, and where the count of this group's open transaction stands in it.
+    fn inner(&self, group: Option<&str>) -> (String, Option<Range<usize>>) {
+        let version = match self.is_in_order() {
+            true => VERSION_IN_ORDER,
+            false => VERSION,
+        };
+        let (mut inner, mut found) = (format!("{version};{}", self.farm), None);
+        for place in &self.places {
+            let begin = inner.len();
+            let count = place.put(&mut inner);
+            if group == Some(&place.group) && place.reached.open.is_some() {
+                found = Some(begin + count.start..begin + count.end);
+            }
+        }
+        let _ = write!(inner, ";{END}");
+        (inner, found)
+    }
+}
+
+impl Place {
+    /// Appends the group's part; gives where the count stands in it.
+    fn put(&self, out: &mut String) -> Range<usize> {
+        let begin = out.len();
+        let Reached { told, from, open } = &self.reached;
+        // Writing to a String never fails.
+        let _ = write!(out, ";{}@{}={told}/", self.group, self.timeline);
+        if let Some(from) = from {
+            let _ = write!(out, "{from}");
+        }
+        out.push('/');
+        if let Some((gtid, _)) = open {
+            let _ = write!(out, "{gtid}");
+        }
+        out.push('/');
+        let count = out.len() - begin;
+        let _ = write!(out, "{}", open.as_ref().map_or(0, |(_, count)| *count));
+        let count = count..out.len() - begin;
+        if self.unread.is_some() || self.clock.is_some() {
+            out.push('/');
+        }
+        if let Some(unread) = &self.unread {
+            let _ = write!(out, "{unread}");
+        }
+        if let Some(clock) = self.clock {
+            let _ = write!(out, "/{clock}");
+        }
+        count
+    }
+}
+
+/// A token within a transaction of many changes: from one to the next only their count is another.
+#[derive(Debug)]
+pub struct Counting {
+    inner: String,
+    count: Range<usize>,
+}
+
+impl Counting {
+    /// So many changes are told.
+    pub fn set(&mut self, count: u32) {
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(count);
+        self.inner.replace_range(self.count.clone(), digits);
+        self.count.end = self.count.start + digits.len();
+    }
+
+    /// Appends the token.
+    pub fn put(&self, out: &mut String) {
+        BASE64.encode_string(&self.inner, out);
     }
 }
 
@@ -190,32 +268,7 @@ fn place(farm: &str, part: &str, in_order: bool, snapshot: &Snapshot) -> Result<
 /// As [`Token::parse`] reads it.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = match self.is_in_order() {
-            true => VERSION_IN_ORDER,
-            false => VERSION,
-        };
-        let mut inner = format!("{version};{}", self.farm);
-        for place in &self.places {
-            let Reached { told, from, open } = &place.reached;
-            let from = from.as_ref().map(Position::to_string).unwrap_or_default();
-            let (open, count) = match open {
-                Some((gtid, count)) => (gtid.to_string(), *count),
-                None => (String::new(), 0),
-            };
-            let (group, timeline) = (&place.group, place.timeline);
-            inner.push_str(&format!(";{group}@{timeline}={told}/{from}/{open}/{count}"));
-            let unread = place.unread.as_ref().map(Unread::to_string);
-            match (place.clock, unread) {
-                (None, None) => {}
-                (None, Some(unread)) => inner.push_str(&format!("/{unread}")),
-                (Some(clock), unread) => {
-                    let unread = unread.unwrap_or_default();
-                    inner.push_str(&format!("/{unread}/{clock}"));
-                }
-            }
-        }
-        inner.push_str(&format!(";{END}"));
-        f.write_str(&BASE64.encode(inner))
+        f.write_str(&BASE64.encode(self.inner(None).0))
     }
 }
 
@@ -279,6 +332,24 @@ mod tests {
             let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             assert!(text.bytes().all(safe), "{text}");
             assert_eq!(Token::parse(&text, &farm(&[])), Ok(token));
+        }
+    }
+
+    #[test]
+    fn a_token_counts_on_within_a_transaction() {
+        let mut one = in_order(token(Some("0-1-3"), Some(("0-2-8", 9))));
+        let mut other = one.places[0].clone();
+        other.group = "h".to_owned();
+        other.reached.open = None;
+        one.places.insert(0, other);
+        let mut counting = one.counting("g").expect("a transaction is open");
+        assert!(one.counting("h").is_none(), "none is open there");
+        for count in [10, 7, 123_456] {
+            let mut text = String::new();
+            counting.set(count);
+            counting.put(&mut text);
+            one.places[1].reached.open.as_mut().expect("it is open").1 = count;
+            assert_eq!(text, one.to_string());
         }
     }
 

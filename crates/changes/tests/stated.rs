@@ -40,6 +40,15 @@ fn statements_are_told_in_both_forms() {
 }
 
 #[test]
+fn the_events_are_the_seed_of_the_fuzz_target() {
+    let seed = include_bytes!("../corpus/changes_statement/all");
+    assert!(
+        *seed == *events(),
+        "write them to corpus/changes_statement/all"
+    );
+}
+
+#[test]
 fn statements_with_other_bytes_do_no_harm() {
     let events = events();
     for at in 0..events.len() {

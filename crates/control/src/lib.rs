@@ -23,6 +23,7 @@ mod layout;
 mod leadership;
 mod links;
 mod observe;
+pub mod pace;
 pub mod peers;
 mod provision;
 mod reshard;
@@ -35,7 +36,7 @@ mod sinks;
 mod subscriptions;
 mod txn_recovery;
 
-pub use change_stream::{ChangeStreams, ChangesCounts, ChangesOpened, ChangesWanted};
+pub use change_stream::{ChangeStreams, ChangesCounts, ChangesOpened, ChangesWanted, Gap};
 pub use commander::{Commander, Suspicion};
 pub use configuration::{Documents, NoDocuments};
 pub use diagnosis::Premises;

@@ -26,6 +26,8 @@ pub struct SessionInfo {
     /// What it keeps that connection for, empty when it keeps none; and for how long.
     pub pins: String,
     pub pinned_ms: u64,
+    /// It keeps the connection for a piece of work, which ends by itself: a transaction, or locked tables.
+    pub pinned_for_work: bool,
     /// The digest of the statement that runs, in hexadecimal; empty when none does.
     pub digest: String,
     /// Where that statement comes from, and the trace that it belongs to, as its comments say; else empty.

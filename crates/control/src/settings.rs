@@ -45,6 +45,9 @@ pub struct Settings {
     pub peers: PeerSettings,
     /// Below it are the directories of the sinks that write files.
     pub sink_files_dir: PathBuf,
+    /// For so many hours servers keep their binlogs at least while there are subscriptions or sinks; 0 for as long as
+    /// they do by themselves.
+    pub subscription_binlogs_h: u64,
     /// How it takes part in a farm of several routers, which share the store; `None` for a router
     /// that has its store for itself.
     pub membership: Option<Membership>,
@@ -209,6 +212,7 @@ impl Settings {
             txn_recovery: TxnRecoverySettings::default(),
             peers: PeerSettings::default(),
             sink_files_dir: PathBuf::from("sinks"),
+            subscription_binlogs_h: 0,
             membership: None,
             measures_tables: false,
             step_timeout_ms: 10_000,

@@ -8,5 +8,6 @@
 //!
 //! Must not know: the command loop, the statements that Heddle answers itself, and how a client logs in.
 
+pub(crate) mod learned;
 pub mod place;
 pub mod scatter;

@@ -449,7 +449,8 @@ pub(super) async fn start_branch(
         return Ok(());
     };
     if let Some(held) = session.connections.current.held.as_mut() {
-        start.run(held.lease.connection_mut()).await?;
+        let command = start.run(held.lease.connection_mut()).await?;
+        session.run.note_commands(command);
     }
     branch::branch_began(
         &session.variables,

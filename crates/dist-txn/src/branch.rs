@@ -1,8 +1,11 @@
 //! How a branch of a distributed transaction begins on a connection.
 
+use std::time::Instant;
+
 use backend::{Connection, ConnectionError};
 use execute::connections::group_connections::GroupConnections;
 use execute::execution::exec::Shape;
+use execute::execution::profile::commands::OwnCommand;
 use execute::transaction::distributed::{Part, is_serializable, work_of};
 use execute::transaction::state::Transaction;
 use execute::variables::session_variables::SessionVariables;
@@ -41,18 +44,32 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Runs it, in one trip.
+    /// Runs it, in one trip, and gives what a trace tells of that.
     ///
     /// # Errors
     /// A part of it may stand there.
-    pub async fn run(&self, connection: &mut Connection) -> Result<(), ConnectionError> {
+    pub async fn run(
+        &self,
+        connection: &mut Connection,
+    ) -> Result<Option<OwnCommand>, ConnectionError> {
         let texts = self.texts.iter();
         let commands: Vec<(Command, &[u8])> =
             texts.map(|text| (Command::Query, &text[..])).collect();
         if commands.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        connection.run(&commands).await.map(drop)
+        let began = Instant::now();
+        connection.run(&commands).await?;
+        Ok(Some(OwnCommand {
+            name: match self.branch {
+                Some(_) => "XA START",
+                None => "START TRANSACTION",
+            },
+            server: connection.server,
+            began,
+            ended: Instant::now(),
+            failed: None,
+        }))
     }
 }
 

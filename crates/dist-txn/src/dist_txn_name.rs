@@ -31,7 +31,7 @@ pub(crate) async fn name_dist_txn(
     if !dist_txn.of_read {
         count(&core.counters.xa_begin);
     }
-    let farm = farm_number(&core.shared.published.load().farm_id);
+    let farm = farm_number(&core.glance().farm_id);
     let lock_wait_ms = core.settings().dist_txns.lock_wait_ms;
     // It could be done again on its own group only.
     if let Some(seat) = connections.others.iter_mut().find(|seat| seat.group == coordinator) {

@@ -6,9 +6,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use backend::{Lease, Told};
 use execute::consistency::acks::wait::Copies;
+use execute::execution::profile::commands::OwnCommand;
 use execute::per_core::keeper::Pass;
 use execute::per_core::operator::Operator;
 use execute::transaction::distributed::Part;
@@ -18,6 +20,7 @@ use faults::Point;
 use futures_channel::oneshot;
 use machines::xa::Seat;
 use machines::xa::commit::{Action, Commit, Event, Reply, Work};
+use statistics::Failed;
 
 use super::question::{Name, Question, Said};
 
@@ -46,6 +49,8 @@ pub(super) struct Ended {
     pub reply: Reply,
     pub sides: Vec<Side>,
     pub machine: Commit,
+    /// What was sent for it, as a trace tells it.
+    pub commands: Vec<OwnCommand>,
 }
 
 impl Side {
@@ -113,6 +118,7 @@ struct Answer {
     lease: Option<Lease>,
     event: Event,
     gtid: Vec<u8>,
+    command: Option<OwnCommand>,
 }
 
 type Asked = Pin<Box<dyn Future<Output = Answer>>>;
@@ -124,6 +130,7 @@ impl Drive {
         let mut machine = self.machine.take().unwrap_or_else(fresh);
         let mut undertaken = self.id.map(|id| Undertaken::new(Arc::clone(&self.operator), id));
         let mut alone = None;
+        let mut commands = Vec::new();
         let mut open: Vec<Asked> = Vec::new();
         let mut todo = machine.step(event);
         let mut reply = None;
@@ -162,9 +169,11 @@ impl Drive {
                     reply,
                     sides,
                     machine,
+                    commands,
                 };
             }
             let answer = next(&mut open).await;
+            commands.extend(answer.command);
             let side = self.side(answer.seat);
             match answer.event {
                 // A lost connection is closed.
@@ -264,7 +273,14 @@ impl Drive {
         let lease = side.lease.take();
         open.push(Box::pin(async move {
             let Some(mut lease) = lease else {
-                return lost(seat);
+                return lost(seat, None);
+            };
+            let mut command = OwnCommand {
+                name: question.name(),
+                server: lease.connection().server,
+                began: Instant::now(),
+                ended: Instant::now(),
+                failed: None,
             };
             let pass = match passes {
                 Some(id) => pass(&*operator, group, id.sequence).await,
@@ -285,13 +301,20 @@ impl Drive {
                     put.put(&question, connection, behind, &mut gtid).await
                 }
             };
+            command.ended = Instant::now();
+            command.failed = match &event {
+                Event::Lost(_) => Some(Failed::Retried("connection_lost")),
+                Event::Refused(_, refusal) => Some(Failed::Error(refusal.number)),
+                _ => None,
+            };
             match event {
-                Event::Lost(seat) => lost(seat),
+                Event::Lost(seat) => lost(seat, Some(command)),
                 event => Answer {
                     seat,
                     lease: Some(lease),
                     event,
                     gtid,
+                    command: Some(command),
                 },
             }
         }));
@@ -322,6 +345,7 @@ impl Drive {
                 lease: None,
                 event: Event::Settled(verdict),
                 gtid: Vec::new(),
+                command: None,
             }
         })
     }
@@ -373,12 +397,13 @@ impl Put<'_> {
     }
 }
 
-fn lost(seat: Seat) -> Answer {
+fn lost(seat: Seat, command: Option<OwnCommand>) -> Answer {
     Answer {
         seat,
         lease: None,
         event: Event::Lost(seat),
         gtid: Vec::new(),
+        command,
     }
 }
 

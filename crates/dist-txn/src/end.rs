@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backend::ConnectionError;
 use execute::client::answer::Answers;
@@ -18,6 +18,7 @@ use execute::consistency::client_level;
 use execute::consistency::promises::{Promises, keeping};
 use execute::counters::count;
 use execute::execution::exec::{Job, Shape};
+use execute::execution::profile::commands::OwnCommand;
 use execute::per_core::Core;
 use execute::per_core::handle::Handle;
 use execute::session::context::StatementContext;
@@ -32,6 +33,7 @@ use machines::xa::commit::{Commit, Event, Reason, Reply};
 use mysql_wire::command::Command;
 use mysql_wire::status::Status;
 use sqltext::Verb;
+use statistics::Failed;
 
 use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
@@ -104,6 +106,7 @@ pub(crate) async fn finish(session: &mut Session, commit: bool) -> Outcome {
         false => finish_plain(sides, commit).await,
     };
     let outcome = judge(&session.core, &mut session.transaction, id, &ended);
+    session.run.note_commands(ended.commands);
     if counted {
         let counters = &session.core.counters;
         let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
@@ -480,6 +483,7 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
     let mut committed = false;
     let mut unclear = false;
     let mut reason = None;
+    let mut sent = Vec::new();
     for (seat, side) in (0u16..).map(machines::xa::Seat).zip(&mut sides) {
         let Some(lease) = &mut side.lease else {
             reason.get_or_insert(Reason::Lost(seat));
@@ -495,8 +499,12 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
         commands.extend(side.behind.as_ref().map(|it| (Command::Query, it.as_bytes())));
         let mut told = backend::Told::default();
         let connection = lease.connection_mut();
-        match connection.run_telling(&commands, &mut told).await {
-            Ok(_) => committed |= commits && side.work.wrote,
+        let (server, began) = (connection.server, Instant::now());
+        let failed = match connection.run_telling(&commands, &mut told).await {
+            Ok(_) => {
+                committed |= commits && side.work.wrote;
+                None
+            }
             Err(ConnectionError::Refused {
                 number, message, ..
             }) => {
@@ -504,28 +512,42 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
                 let refusal = machines::xa::commit::Refusal { number, text };
                 reason.get_or_insert(Reason::Refused(seat, refusal));
                 side.lease = None;
+                Some(Failed::Error(number))
             }
             Err(_) => {
                 // Its COMMIT may have been done.
                 unclear |= commits && side.work.wrote;
                 reason.get_or_insert(Reason::Lost(seat));
                 side.lease = None;
+                Some(Failed::Retried("connection_lost"))
             }
-        }
+        };
         side.gtid = told.gtid;
+        sent.push(OwnCommand {
+            name: if commits { "COMMIT" } else { "ROLLBACK" },
+            server,
+            began,
+            ended: Instant::now(),
+            failed,
+        });
     }
-    let reply = match reason {
+    let machine = Commit::new(sides.iter().map(|side| side.work));
+    Ended {
+        reply: plain_reply(commit, reason, committed || unclear),
+        sides,
+        machine,
+        commands: sent,
+    }
+}
+
+/// What plain transactions came to; `some`: one of them may be committed.
+fn plain_reply(commit: bool, reason: Option<Reason>, some: bool) -> Reply {
+    match reason {
         None if commit => Reply::Committed {
             unfinished: Vec::new(),
         },
         _ if !commit => Reply::RolledBack(None),
-        Some(_) if committed || unclear => Reply::Unknown,
+        Some(_) if some => Reply::Unknown,
         reason => Reply::RolledBack(reason),
-    };
-    let machine = Commit::new(sides.iter().map(|side| side.work));
-    Ended {
-        reply,
-        sides,
-        machine,
     }
 }

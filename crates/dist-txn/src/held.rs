@@ -44,7 +44,7 @@ pub(crate) fn put_held_in(core: &Core, connections: &mut GroupConnections, group
 
 /// The version of the server that a lease is of, as numbers are compared.
 pub(super) fn version_of(core: &Core, lease: &Lease) -> (farm::Engine, u32) {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let server = snapshot.server(lease.connection().server);
     let version = server.map_or(0, |it| execute::variables::reading::version_number(&it.version));
     (lease.connection().engine(), version)

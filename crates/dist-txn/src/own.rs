@@ -111,14 +111,15 @@ async fn enlist_together(
         };
         asked.push(Box::pin(async move {
             let began = start.run(held.lease.connection_mut()).await;
-            (at, held, start.branch, began.is_ok())
+            (at, held, start.branch, began)
         }));
     }
     let mut begun = all(asked).await;
     begun.sort_by_key(|(at, ..)| *at);
-    for (at, held, branch, good) in begun {
+    for (at, held, branch, began) in begun {
         // Closed, what stands there of a branch is undone.
-        if good {
+        if let Ok(command) = began {
+            session.run.note_commands(command);
             session.connections.switch_to(&new[at], &session.core);
             session.connections.current.held = Some(held);
             branch::branch_began(

@@ -97,6 +97,17 @@ impl Question {
         said
     }
 
+    /// What a trace calls it.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Question::Prepare(_) | Question::Hold { .. } => "XA PREPARE",
+            Question::Decide { own: None, .. } | Question::Single { branch: None, .. } => "COMMIT",
+            Question::Decide { .. } | Question::Single { .. } | Question::Commit(_) => "XA COMMIT",
+            Question::Rollback(None, _) => "ROLLBACK",
+            Question::Rollback(Some(_), _) => "XA ROLLBACK",
+        }
+    }
+
     /// The moments before and behind it.
     fn points(&self) -> (Point, Point) {
         match self {

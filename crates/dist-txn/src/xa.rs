@@ -40,7 +40,7 @@ pub fn own_statement(
     shape: &Shape,
     job: Job,
 ) -> Option<(Xa, Vec<u8>)> {
-    let several = context.core.shared.published.load().groups.len() > 1;
+    let several = context.core.glance().groups.len() > 1;
     if !several || shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
         return None;
     }
@@ -260,7 +260,8 @@ async fn own_hold(session: &mut Session) -> Told {
         dist_txn.own.as_deref(),
         None,
     );
-    let ended = Box::pin(drive.run(Event::Hold)).await;
+    let mut ended = Box::pin(drive.run(Event::Hold)).await;
+    session.run.note_commands(std::mem::take(&mut ended.commands));
     if ended.reply == Reply::Held {
         for (side, tied) in ended.sides.into_iter().zip(pins) {
             let (part, lease) = side.into_part();
@@ -366,7 +367,8 @@ async fn own_release(session: &mut Session, verdict: Verdict) -> Told {
         Verdict::Commit => Event::Commit,
         Verdict::Abort => Event::Rollback,
     };
-    let ended = Box::pin(drive.run(event)).await;
+    let mut ended = Box::pin(drive.run(event)).await;
+    session.run.note_commands(std::mem::take(&mut ended.commands));
     let clear = match ended.reply {
         Reply::Committed { .. } | Reply::RolledBack(None) => true,
         Reply::RolledBack(Some(Reason::Lost(_) | Reason::Refused(..))) => false,

@@ -174,13 +174,19 @@ fn every_command_has_its_three_forms() {
             text.push_str(&format!("{form:?} {xml}\n"));
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/commands.txt");
+    is_as_written_down("commands.txt", &text);
+}
+
+/// Fails where the file in `testdata` has another text. `HEDDLE_WRITE_GOLDEN=1` writes it anew; read what has changed.
+#[track_caller]
+pub fn is_as_written_down(file: &str, text: &str) {
+    let path = format!("{}/testdata/{file}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("HEDDLE_WRITE_GOLDEN").is_some() {
-        std::fs::write(path, &text).expect("the file is written");
+        std::fs::write(&path, text).expect("the file is written");
     }
-    let golden = std::fs::read_to_string(path).expect("the golden file is there");
+    let golden = std::fs::read_to_string(&path).expect("the golden file is there");
     for (found, expected) in text.lines().zip(golden.lines()) {
         assert_eq!(found, expected);
     }
-    assert_eq!(text.lines().count(), golden.lines().count());
+    assert_eq!(text, golden);
 }

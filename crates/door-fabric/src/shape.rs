@@ -141,6 +141,7 @@ fn steps(done: &Done) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::every_command::is_as_written_down;
     use crate::table::find;
     use crate::xml::response;
 
@@ -211,11 +212,6 @@ mod tests {
                 text.push_str(&format!("# {method} {form:?}\n{answer}\n"));
             }
         }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/forms.txt");
-        if std::env::var_os("HEDDLE_WRITE_GOLDEN").is_some() {
-            std::fs::write(path, &text).expect("the file is written");
-        }
-        let golden = std::fs::read_to_string(path).expect("the golden file is there");
-        assert_eq!(text, golden);
+        is_as_written_down("forms.txt", &text);
     }
 }

@@ -7,6 +7,7 @@ import { listen, showKeys } from './keys.js';
 import { Live } from './live.js';
 import { charts } from './views/charts.js';
 import { configuration } from './views/configuration.js';
+import { consumers } from './views/consumers.js';
 import { digests } from './views/digests.js';
 import { doctor } from './views/doctor.js';
 import { events } from './views/events.js';
@@ -18,7 +19,7 @@ import { slow } from './views/slow.js';
 import { transactions } from './views/transactions.js';
 
 // Each: {id, title, heading, answers, make(host) → {element, show(picture), start(), stop()}}
-const VIEWS = [overview, charts, digests, slow, sessions, shards, transactions, events, jobs, configuration, doctor];
+const VIEWS = [overview, charts, digests, slow, sessions, shards, transactions, events, jobs, configuration, doctor, consumers];
 const THEME = 'heddle-theme';
 const at = (id) => document.getElementById(id);
 

@@ -6,7 +6,7 @@ import { h } from './dom.js';
 const KEPT = 'heddle-keys-off';
 
 const HELP = [
-  ['1 … 9, 0, -', 'the views, in the order of the list'],
+  ['1 … 9, 0, -, =', 'the views, in the order of the list'],
   ['[ and ]', 'the view before, the view behind'],
   ['/', 'the filter of the view'],
   ['p', 'pause, and go on'],
@@ -39,7 +39,7 @@ export function listen(actions) {
     if (event.ctrlKey || event.altKey || event.metaKey || areOff()) return;
     const typing = event.target.closest?.('input, textarea, select, dialog');
     if (typing) return;
-    const place = '1234567890-'.indexOf(event.key);
+    const place = '1234567890-='.indexOf(event.key);
     if (place >= 0) actions.view(place);
     else if (event.key === '[') actions.step(-1);
     else if (event.key === ']') actions.step(1);

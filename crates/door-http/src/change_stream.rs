@@ -200,6 +200,15 @@ fn wanted(query: &str) -> Result<(ChangesWanted, Option<String>), String> {
             "group" => wanted.groups.push(value),
             "database" => of.databases.push(value),
             "table" => of.tables.push(value),
+            "column" => of.columns.push(value),
+            "source" => of.sources.push(value),
+            "key_from" => of.keys.from = Some(value),
+            "key_to" => of.keys.to = Some(value),
+            "kind" => {
+                let kind = changes::Kind::named(&value);
+                of.kinds
+                    .push(kind.ok_or("kind is insert, update or delete")?);
+            }
             "subscription" => subscription = Some(value),
             "snapshot" => wanted.snapshot = switch(name, value)?,
             "types" => types = Some(value),
@@ -211,13 +220,16 @@ fn wanted(query: &str) -> Result<(ChangesWanted, Option<String>), String> {
             other => {
                 return Err(format!(
                     "{other} in the query: there are from, snapshot, order, types, prefix, schema, tombstones, subscription, group, \
-                     database and table"
+                     database, table, kind, column, source, key_from and key_to"
                 ));
             }
         }
     }
     wanted.of = of;
     wanted.types = Types::named(types.as_deref(), prefix.as_deref(), schema, tombstones)?;
+    if let Some(why) = wanted.of.objection(&wanted.types) {
+        return Err(why.to_owned());
+    }
     Ok((wanted, subscription))
 }
 
@@ -244,9 +256,10 @@ pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
     let family = |name,
                   help,
                   (label, lags): (&'static str, &BTreeMap<String, Lag>),
-                  value: fn(&Lag) -> u64| {
-        let samples = lags.iter().map(|(name, lag)| {
-            Sample::labelled(&[(label, name)], crate::condition::float(value(lag)))
+                  value: fn(&Lag) -> Option<u64>| {
+        let samples = lags.iter().filter_map(|(name, lag)| {
+            let value = crate::condition::float(value(lag)?);
+            Some(Sample::labelled(&[(label, name)], value))
         });
         Family {
             name,
@@ -262,25 +275,49 @@ pub(crate) fn lags(subscriptions: &Subscriptions) -> Vec<Family> {
             "heddle_subscription_lag_ms",
             "Age of the oldest change that a subscription's consumer may not have acknowledged.",
             subscriptions,
-            |lag| lag.ms,
+            |lag| Some(lag.ms),
         ),
         family(
             "heddle_subscription_lag_bytes",
             "Bytes of binlogs that were written since the position that was acknowledged.",
             subscriptions,
-            |lag| lag.bytes,
+            |lag| Some(lag.bytes),
+        ),
+        family(
+            "heddle_subscription_expiry_percent",
+            "A subscription's lag in percent of what the servers keep of their binlogs.",
+            subscriptions,
+            |lag| lag.expiry_percent,
+        ),
+        family(
+            "heddle_subscription_gap",
+            "1 where the servers have purged what a subscription's consumer did not acknowledge.",
+            subscriptions,
+            |lag| Some(u64::from(lag.gap.is_some())),
         ),
         family(
             "heddle_sink_lag_ms",
             "Age of the oldest change that a sink's target may not have.",
             sinks,
-            |lag| lag.ms,
+            |lag| Some(lag.ms),
         ),
         family(
             "heddle_sink_lag_bytes",
             "Bytes of binlogs that were written since the position that a sink's target has.",
             sinks,
-            |lag| lag.bytes,
+            |lag| Some(lag.bytes),
+        ),
+        family(
+            "heddle_sink_expiry_percent",
+            "A sink's lag in percent of what the servers keep of their binlogs.",
+            sinks,
+            |lag| lag.expiry_percent,
+        ),
+        family(
+            "heddle_sink_gap",
+            "1 where the servers have purged what a sink's target does not have.",
+            sinks,
+            |lag| Some(u64::from(lag.gap.is_some())),
         ),
     ]
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use control::{Contact, Counters, Router};
 use farm::{Server, Snapshot};
@@ -13,7 +13,7 @@ use rowcache::{RowCache, Space};
 use serde_json::{Value, json};
 
 use crate::change_stream;
-use crate::metrics::{Family, Kind, Sample, write};
+use crate::metrics::{Family, Kind, Sample, write, write_open};
 use crate::server::Shared;
 
 /// The process lives and answers.
@@ -103,8 +103,11 @@ fn json(snapshot: &Snapshot) -> Value {
     json
 }
 
-/// Everything that was counted, in Prometheus' text form.
-pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
+/// The type of what Prometheus asks for first, and how others begin it.
+const OPEN_METRICS: &str = "application/openmetrics-text";
+
+/// Everything that was counted, in Prometheus' text form; with exemplars for who asks for OpenMetrics.
+pub(crate) async fn metrics(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     let counters = shared.control.counters();
     let snapshot = shared.control.snapshot();
     let mut families = of_control(&snapshot, &counters);
@@ -125,14 +128,15 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     for source in shared.metrics.iter() {
         families.extend(source.families());
     }
-    (
-        [(
-            header::CONTENT_TYPE,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )],
-        write(&families),
-    )
-        .into_response()
+    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    let (kind, text) = match accepted.is_some_and(|it| it.contains(OPEN_METRICS)) {
+        true => (
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            write_open(&families),
+        ),
+        false => ("text/plain; version=0.0.4; charset=utf-8", write(&families)),
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 /// What the control plane counts itself.

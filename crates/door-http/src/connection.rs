@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -46,6 +46,8 @@ struct Taken {
     connections: Arc<Connections>,
     counted: Arc<Counted>,
     phase: AtomicU8,
+    /// Requests that are under way: with HTTP/1.1 one at most.
+    running: AtomicUsize,
     rests: Notify,
 }
 
@@ -68,6 +70,7 @@ impl Seat {
             connections: Arc::clone(connections),
             counted: Arc::clone(counted),
             phase: AtomicU8::new(Phase::Head as u8),
+            running: AtomicUsize::new(0),
             rests: Notify::new(),
         }))
     }
@@ -89,6 +92,7 @@ impl Seat {
     /// A request's head is there.
     pub(crate) fn begins(&self) {
         self.0.counted.request();
+        self.0.running.fetch_add(1, Relaxed);
         self.set(Phase::Busy);
         self.works();
     }
@@ -100,8 +104,10 @@ impl Seat {
 
     /// The answer is all in the hands of the stream.
     fn is_answered(&self) {
-        self.set(Phase::Idle);
-        self.rest();
+        if self.0.running.fetch_sub(1, Relaxed) == 1 {
+            self.set(Phase::Idle);
+            self.rest();
+        }
     }
 
     /// Waits for the next request. The stream learns of it when it is read again.
@@ -168,6 +174,8 @@ pub(crate) struct Connection {
     writing: Pin<Box<Sleep>>,
     /// The client takes nothing just now; then `writing` runs.
     is_stuck: bool,
+    /// HTTP/2 is spoken: what comes between requests need not be the head of one.
+    is_shared: bool,
 }
 
 impl Connection {
@@ -181,7 +189,39 @@ impl Connection {
             armed: Some(Phase::Head),
             writing: Box::pin(sleep(patience.write)),
             is_stuck: false,
+            is_shared: false,
         }
+    }
+
+    /// Several requests share it from here on.
+    pub(crate) fn share(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// Whether the client begins HTTP/2 without having asked; what was looked at stays to be read.
+    pub(crate) async fn begins_http2(&mut self) -> io::Result<bool> {
+        const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        if self.first_byte().await? != PREFACE[0] {
+            return Ok(false);
+        }
+        let limit = self.patience.head;
+        let (stream, early) = (&mut self.stream, &mut self.early);
+        let looking = async {
+            loop {
+                let bytes = early.len().min(PREFACE.len());
+                if early[..bytes] != PREFACE[..bytes] {
+                    return Ok(false);
+                }
+                if bytes == PREFACE.len() {
+                    return Ok(true);
+                }
+                if stream.read_buf(early).await? == 0 {
+                    return Ok(false);
+                }
+            }
+        };
+        let looked = tokio::time::timeout(limit, looking).await;
+        looked.unwrap_or_else(|_| Err(self.seat.overdue(Deadline::Head)))
     }
 
     /// The first byte that the client sends, which stays to be read.
@@ -303,7 +343,9 @@ impl AsyncRead for Connection {
         if read.is_pending() {
             return self.wait_to_read(context).map(Err);
         }
-        if self.seat.phase() == Phase::Idle {
+        if self.is_shared {
+            self.armed = None;
+        } else if self.seat.phase() == Phase::Idle {
             self.seat.set(Phase::Head);
             let limit = self.patience.head;
             self.arm(Phase::Head, limit);

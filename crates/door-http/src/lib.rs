@@ -27,7 +27,7 @@ mod rows;
 mod server;
 mod serving;
 
-pub use metrics::{Family, Kind, Metrics, Sample};
+pub use metrics::{Exemplar, Family, Kind, Metrics, Sample};
 pub use peers::HttpPeers;
 pub use rows::{Act, Column, Only, Rows, Told, Wanted};
 pub use server::{Door, Error, Guest, Settings};

@@ -1,18 +1,21 @@
 //! Taking connections and serving each in a task of its own, until that is not wished any more.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::header::{HOST, HeaderValue};
+use axum::http::{Request, Response, Version};
 use control::peers::TLS_NAME;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use proxy_wire::Origin;
 use routing::rules::Network;
@@ -38,6 +41,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// What clients inside TLS ask for by this name.
+const HTTP2: &[u8] = b"h2";
+
+/// Requests of one connection at the same time.
+const REQUESTS_MAX: u32 = 100;
 
 /// The first byte of TLS; no method of HTTP begins with it.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -218,8 +227,25 @@ impl Served {
             return;
         };
         match entered {
-            Entered::Plain(stream) => self.converse(stream, seat, over, plain).await,
-            Entered::Secure(stream, way) => self.converse(*stream, seat, over, way).await,
+            Entered::Plain(mut stream) => match stream.begins_http2().await {
+                Ok(true) => {
+                    stream.share();
+                    self.converse_at_once(stream, seat, over, plain).await;
+                }
+                Ok(false) => self.converse(stream, seat, over, plain).await,
+                // It left, or was too slow.
+                Err(_) => {}
+            },
+            Entered::Secure(mut stream, way) => {
+                let (connection, tls) = stream.get_mut();
+                match tls.alpn_protocol() == Some(HTTP2) {
+                    true => {
+                        connection.share();
+                        self.converse_at_once(*stream, seat, over, way).await;
+                    }
+                    false => self.converse(*stream, seat, over, way).await,
+                }
+            }
         }
     }
 
@@ -267,7 +293,7 @@ impl Served {
             true => (Way::Peer, self.certificates.peers.now()),
             false => {
                 let clients = self.certificates.clients.as_ref();
-                (Way::Closed, clients.and_then(|it| it.now()))
+                (Way::Closed, clients.and_then(|it| it.now()).map(with_http2))
             }
         };
         let Some(offered) = offered else {
@@ -289,49 +315,117 @@ impl Served {
     }
 
     /// Requests and answers, one after the other.
-    async fn converse<S>(&self, stream: S, seat: Seat, mut over: watch::Receiver<bool>, way: Way)
+    async fn converse<S>(&self, stream: S, seat: Seat, over: watch::Receiver<bool>, way: Way)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let router = TowerToHyperService::new(self.router.clone());
-        let of_service = seat.clone();
-        let body_limit = self.patience.body;
-        let service = service_fn(move |request: Request<Incoming>| {
-            let seat = of_service.clone();
-            seat.begins();
-            let arriving = |body| Body::new(Arriving::new(body, seat.clone(), body_limit));
-            let mut request = request.map(arriving);
-            match way {
-                Way::Closed => {}
-                Way::InClear => drop(request.extensions_mut().insert(InClear)),
-                Way::Peer => drop(request.extensions_mut().insert(FromPeer)),
-            }
-            let answer = router.call(request);
-            async move {
-                let answer = answer.await?;
-                Ok::<_, std::convert::Infallible>(answer.map(|body| Leaving::new(body, seat)))
-            }
-        });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             // The stream has deadlines of its own.
             .header_read_timeout(None)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(serving);
-        // An error is the client's: it left, sent what is no HTTP, or was too slow.
-        loop {
-            tokio::select! {
-                _ = serving.as_mut() => return,
-                () = is_over(&mut over) => break,
-                () = seat.rests() => {}
-            }
+            .serve_connection(
+                TokioIo::new(stream),
+                service(self.router.clone(), self.patience.body, seat.clone(), way),
+            );
+        carry(serving, |it| it.graceful_shutdown(), seat, over).await;
+    }
+
+    /// The same with HTTP/2, several at the same time.
+    async fn converse_at_once<S>(
+        &self,
+        stream: S,
+        seat: Seat,
+        over: watch::Receiver<bool>,
+        way: Way,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let serving = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(REQUESTS_MAX)
+            .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
+            // A client that takes nothing of an answer may still be there.
+            .keep_alive_interval(self.patience.write)
+            .keep_alive_timeout(self.patience.write)
+            .serve_connection(
+                TokioIo::new(stream),
+                service(self.router.clone(), self.patience.body, seat.clone(), way),
+            );
+        carry(serving, |it| it.graceful_shutdown(), seat, over).await;
+    }
+}
+
+/// What answers the requests of a connection.
+fn service(
+    router: Router,
+    body_limit: Duration,
+    of_service: Seat,
+    way: Way,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<Leaving>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<Leaving>, Infallible>> + Send + 'static,
+> {
+    let router = TowerToHyperService::new(router);
+    service_fn(move |request: Request<Incoming>| {
+        let seat = of_service.clone();
+        seat.begins();
+        let arriving = |body| Body::new(Arriving::new(body, seat.clone(), body_limit));
+        let mut request = request.map(arriving);
+        name_host(&mut request);
+        match way {
+            Way::Closed => {}
+            Way::InClear => drop(request.extensions_mut().insert(InClear)),
+            Way::Peer => drop(request.extensions_mut().insert(FromPeer)),
         }
-        if !seat.is_asking() {
-            serving.as_mut().graceful_shutdown();
-            let _ = serving.await;
+        let answer = router.call(request);
+        async move {
+            let answer = answer.await?;
+            Ok(answer.map(|body| Leaving::new(body, seat)))
+        }
+    })
+}
+
+/// HTTP/2 has the host in the address; everything here looks for the header.
+fn name_host(request: &mut Request<Body>) {
+    let authority = request.uri().authority().map(|it| it.as_str().to_owned());
+    if request.version() == Version::HTTP_2
+        && !request.headers().contains_key(HOST)
+        && let Some(Ok(host)) = authority.map(HeaderValue::try_from)
+    {
+        request.headers_mut().insert(HOST, host);
+    }
+}
+
+/// Serves a connection until it ends, or until no more clients are wished: then what is asked is answered.
+async fn carry<C: Future>(
+    serving: C,
+    end: impl FnOnce(Pin<&mut C>),
+    seat: Seat,
+    mut over: watch::Receiver<bool>,
+) {
+    tokio::pin!(serving);
+    // An error is the client's: it left, sent what is no HTTP, or was too slow.
+    loop {
+        tokio::select! {
+            _ = serving.as_mut() => return,
+            () = is_over(&mut over) => break,
+            () = seat.rests() => {}
         }
     }
+    if !seat.is_asking() {
+        end(serving.as_mut());
+        let _ = serving.await;
+    }
+}
+
+/// The same for clients that speak HTTP/2, too. Other doors show the same certificate, and do not.
+fn with_http2(config: Arc<ServerConfig>) -> Arc<ServerConfig> {
+    let mut config = (*config).clone();
+    config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
 }
 
 /// A connection whose first bytes have been looked at.

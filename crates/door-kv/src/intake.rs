@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kv::{Change, EarlyOfClient, Expiry, Kv, Op, Outcome, Recalled, Refusal, Store, Ticket};
-use memcache_wire::{Count, Get, KEY_BYTES_MAX, Key, Limits, Parsed, Request, Words, parse, reply};
+use kv::{Change, EarlyOfClient, Expiry, Kv, Op, Outcome, Refusal, Sight, Store, Ticket};
+use memcache_wire::{Count, KEY_BYTES_MAX, Key, Limits, Parsed, Request, Words, parse, reply};
 use memory::Reservation;
 
 use crate::answer::refusal_line;
 use crate::change::{meta_change, mode, token_of};
 use crate::counts::{Counts, add, count};
+use crate::gets::OpenGet;
 use crate::order::Order;
 use crate::pending::{MetaKind, MetaReply, Pending, Reply, Verb};
 use crate::rights::{Need, Rights};
@@ -29,7 +30,7 @@ pub(crate) const OUT_BYTES: usize = 128 << 10;
 const KEYS_LINE_BYTES_MAX: usize = 4 << 20;
 
 /// How the name of a container begins.
-const NAMED: &[u8] = b"@@";
+pub(crate) const NAMED: &[u8] = b"@@";
 
 const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
 
@@ -56,15 +57,6 @@ pub(crate) enum Taken {
     Last,
 }
 
-/// A `get` whose keys are not all under way yet.
-struct OpenGet {
-    /// Where in the buffer the rest of its keys stands.
-    at: usize,
-    end: usize,
-    with_cas: bool,
-    touch: Option<i64>,
-}
-
 /// One client's requests and replies, without its connection.
 pub(crate) struct Exchange {
     pub house: Arc<House>,
@@ -80,8 +72,10 @@ pub(crate) struct Exchange {
     /// The container that the client chose, and what it is at the moment.
     container: Option<Box<str>>,
     current: Option<Rc<Store>>,
-    open_get: Option<OpenGet>,
-    order: Order,
+    pub open_get: Option<OpenGet>,
+    /// What the row cache may show of it while requests are taken.
+    pub sight: Sight,
+    pub order: Order,
     /// How large values have been of late.
     pub item_bytes: usize,
     /// Values that are being stored, until the queue is empty.
@@ -116,6 +110,7 @@ impl Exchange {
             container: None,
             current: None,
             open_get: None,
+            sight: Sight::default(),
             order: Order::default(),
             item_bytes: 0,
             storing: Storing::new(budget),
@@ -129,6 +124,13 @@ impl Exchange {
 
     /// Takes requests from `inbox` until it has no more, or enough are under way.
     pub fn take(&mut self, inbox: &[u8], cursor: &mut Cursor) -> Taken {
+        let taken = self.take_some(inbox, cursor);
+        // It was of this moment, and keeps the memory of a cache that may be dropped.
+        self.sight = Sight::default();
+        taken
+    }
+
+    fn take_some(&mut self, inbox: &[u8], cursor: &mut Cursor) -> Taken {
         // What was declared anew since counts from here on.
         self.current = None;
         if self.pending.is_empty() {
@@ -272,121 +274,8 @@ impl Exchange {
         }
     }
 
-    fn begin_get(&mut self, get: &Get<'_>, inbox: &[u8], end: usize) {
-        let line_end = match inbox[..end].ends_with(b"\r\n") {
-            true => end - 2,
-            false => end - 1,
-        };
-        self.open_get = Some(OpenGet {
-            at: line_end - get.words().rest().len(),
-            end: line_end,
-            with_cas: get.with_cas,
-            touch: get.touch,
-        });
-    }
-
-    /// False when keys are left for which there is no room yet.
-    fn go_on_with_get(&mut self, inbox: &[u8]) -> bool {
-        let Some(open) = self.open_get.take() else {
-            return true;
-        };
-        let mut words = Words::new(&inbox[open.at..open.end]);
-        loop {
-            if !self.has_room() {
-                let at = open.end - words.rest().len();
-                self.open_get = Some(OpenGet { at, ..open });
-                return false;
-            }
-            let Some(word) = words.next() else {
-                match self.pending.is_empty() {
-                    true => self.end_get(),
-                    false => self.pending.push(Reply::End),
-                }
-                return true;
-            };
-            self.get(word, open.with_cas, open.touch);
-        }
-    }
-
-    fn get(&mut self, word: &[u8], with_cas: bool, touch: Option<i64>) {
-        count(&self.counts().cmd_get);
-        if let Some(name) = word.strip_prefix(NAMED)
-            && self.key_of(name).is_none()
-        {
-            return self.choose(word, name, with_cas);
-        }
-        let need = match touch {
-            None => Need::Read,
-            Some(_) => Need::Write,
-        };
-        let (store, key) = match self.place(word, need) {
-            Ok(placed) => placed,
-            Err(refusal) => return self.refuse_get(refusal),
-        };
-        self.item_bytes = self.item_bytes.max(store.item_bytes());
-        let ticket = match touch {
-            None => match store.recall(key) {
-                Some(item) => return self.recalled(word, with_cas, item),
-                None => store.submit_to_servers(op(key, Change::Get)),
-            },
-            Some(expiry) => store.submit(op(key, Change::GetAndTouch(Expiry::from_wire(expiry)))),
-        };
-        self.order.read(key);
-        let key = self.pending.keep(word);
-        self.pending.push(Reply::Value {
-            ticket,
-            key,
-            with_cas,
-            touched: touch.is_some(),
-        });
-    }
-
-    /// An item that nothing is to be waited for: what has its turn is written at once.
-    fn recalled(&mut self, word: &[u8], with_cas: bool, item: Recalled) {
-        if self.pending.is_empty() {
-            return self.write_item(word, with_cas, &item);
-        }
-        let key = self.pending.keep(word);
-        self.pending.push(Reply::Recalled {
-            item,
-            key,
-            with_cas,
-        });
-    }
-
-    fn refuse_get(&mut self, refusal: Refusal) {
-        let ticket = refused(refusal);
-        let key = self.pending.keep(b"");
-        self.pending.push(Reply::Value {
-            ticket,
-            key,
-            with_cas: false,
-            touched: false,
-        });
-    }
-
-    /// `get @@name`: the client's requests are for this container from now on. The value is its table.
-    fn choose(&mut self, word: &[u8], name: &[u8], with_cas: bool) {
-        let chosen = self.named(name).and_then(|store| {
-            self.may(&store, Need::Read)?;
-            Ok(store)
-        });
-        match chosen {
-            Ok(store) => {
-                let declared = store.declared();
-                let table = format!("{}/{}", declared.database, declared.table);
-                self.remember(name, &store);
-                let mut text = Vec::new();
-                let cas = with_cas.then_some(0);
-                reply::value(&mut text, word, 0, table.as_bytes(), cas);
-                self.pending.push(Reply::Text(text));
-            }
-            Err(refusal) => self.refuse_get(refusal),
-        }
-    }
-
     /// The key behind the name of a container.
-    fn key_of<'k>(&self, name_and_key: &'k [u8]) -> Option<(&'k [u8], &'k [u8])> {
+    pub fn key_of<'k>(&self, name_and_key: &'k [u8]) -> Option<(&'k [u8], &'k [u8])> {
         naming::divide(
             &self.kv,
             self.house.settings.delimiter.as_bytes(),
@@ -394,7 +283,7 @@ impl Exchange {
         )
     }
 
-    fn named(&self, name: &[u8]) -> Result<Rc<Store>, Refusal> {
+    pub fn named(&self, name: &[u8]) -> Result<Rc<Store>, Refusal> {
         let text = std::str::from_utf8(name).ok();
         text.and_then(|name| self.kv.container(Some(name)))
             .ok_or_else(|| {
@@ -403,13 +292,17 @@ impl Exchange {
             })
     }
 
-    fn remember(&mut self, name: &[u8], store: &Rc<Store>) {
+    pub fn remember(&mut self, name: &[u8], store: &Rc<Store>) {
         self.container = Some(String::from_utf8_lossy(name).into());
         self.current = Some(store.clone());
     }
 
     /// The container that a key is for, and the key in it.
-    fn place<'k>(&mut self, key: &'k [u8], need: Need) -> Result<(Rc<Store>, &'k [u8]), Refusal> {
+    pub fn place<'k>(
+        &mut self,
+        key: &'k [u8],
+        need: Need,
+    ) -> Result<(Rc<Store>, &'k [u8]), Refusal> {
         if let Some(name) = key.strip_prefix(NAMED) {
             let (name, key) = self
                 .key_of(name)
@@ -430,7 +323,7 @@ impl Exchange {
     }
 
     /// Whether the client's account has the right.
-    fn may(&self, store: &Store, need: Need) -> Result<(), Refusal> {
+    pub fn may(&self, store: &Store, need: Need) -> Result<(), Refusal> {
         match &self.rights {
             None => Ok(()),
             Some(rights) => rights.check(store.declared(), need),
@@ -587,12 +480,12 @@ impl Exchange {
     }
 }
 
-fn op(key: &[u8], change: Change) -> Op {
+pub(crate) fn op(key: &[u8], change: Change) -> Op {
     let key = key.into();
     Op { key, change }
 }
 
 /// A ticket that has its answer.
-fn refused(refusal: Refusal) -> Ticket {
+pub(crate) fn refused(refusal: Refusal) -> Ticket {
     Ticket::done(Outcome::Refused(refusal))
 }

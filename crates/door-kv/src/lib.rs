@@ -15,6 +15,7 @@ mod change;
 mod client;
 mod counts;
 mod early;
+mod gets;
 mod intake;
 mod naming;
 mod order;

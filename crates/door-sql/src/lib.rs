@@ -7,12 +7,13 @@
 //!
 //! Must not know: how the farm is kept, what other doors there are, what statements mean.
 
+mod spread;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use farm::local::LOCAL;
@@ -29,6 +30,8 @@ use session::{
     Transport, Verifiers, Visit,
 };
 use statistics::{Measured, SlowQueue, TraceQueue};
+
+use crate::spread::Spread;
 
 /// For how long a list of sessions may be waited for.
 const LIST_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -137,7 +140,7 @@ fn accept(
     shared: &Arc<Shared>,
 ) -> io::Result<CoreAcceptor> {
     let (deal, shared) = (reactor.dealer(), shared.clone());
-    let clients: Vec<Arc<AtomicUsize>> = (0..reactor.cores()).map(|_| Arc::default()).collect();
+    let mut spread = Spread::new(reactor.cores(), Instant::now());
     let acceptor = CoreAcceptor::new(listeners, move |stream, peer, here| {
         let peer = peer.unwrap_or(LOCAL);
         // Whose client it is, a load balancer has still to say.
@@ -145,8 +148,8 @@ fn accept(
         match shared.let_in(known, true) {
             // The places go with the message, wherever it ends.
             Ok(places) => {
-                let core = emptiest(&clients, here);
-                let places = places.on_core(&clients[core]);
+                let core = spread.core(here, Instant::now());
+                let places = places.on_core(spread.of(core));
                 deal.send(core, Message::Accept(stream, peer, places));
             }
             Err(refusal) => turn_away(stream, &refusal),
@@ -366,8 +369,7 @@ async fn run_core(
         });
         match message {
             Message::Accept(stream, peer, places) => {
-                let life = session::serve(core.clone(), stream, peer, places);
-                reactor::spawn(life).detach();
+                session::serve(core.clone(), stream, peer, places);
             }
             Message::Visit(visit) => visit.pay(core.clone()),
             Message::Kill { id, how } => core.kill(id, how),
@@ -396,6 +398,7 @@ async fn tick(core: Rc<Core>) {
         now_s += 1;
         // A panic costs one round, and the core its clients no care.
         reactor::contain(|| core.tick(now_s));
+        reactor::recall_idle_receives();
     }
 }
 
@@ -413,14 +416,6 @@ async fn end_late_statements(core: Rc<Core>) {
     }
 }
 
-/// The core with the fewest clients, so that few connections spread evenly; of equals the one that has the client
-/// already, whom another one would have to be woken for.
-fn emptiest(clients: &[Arc<AtomicUsize>], here: usize) -> usize {
-    let of = |core: usize| clients[core].load(Relaxed);
-    let least = (0..clients.len()).min_by_key(|core| (of(*core), *core != here));
-    least.unwrap_or(here)
-}
-
 /// Says in place of the greeting why this client is not let in. The few bytes fit any fresh socket's
 /// buffer, so the acceptor does not wait.
 fn turn_away(stream: Stream, refusal: &Refusal) {
@@ -431,21 +426,4 @@ fn turn_away(stream: Stream, refusal: &Refusal) {
             .encode(payload, Capabilities::empty());
     });
     stream.turn_away(&out);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_spread_evenly_and_stay_where_they_came() {
-        let clients: Vec<Arc<AtomicUsize>> = (0..3).map(|_| Arc::default()).collect();
-        // One after the other: each is served by the core that took it.
-        assert_eq!([2, 0, 1].map(|here| emptiest(&clients, here)), [2, 0, 1]);
-        // All at once at one core.
-        for _ in 0..9 {
-            clients[emptiest(&clients, 1)].fetch_add(1, Relaxed);
-        }
-        assert!(clients.iter().all(|count| count.load(Relaxed) == 3));
-    }
 }

@@ -1,5 +1,8 @@
 //! What can go wrong between Heddle and one server; the text says what, where and how to mend it.
 
+use enginesql::Version;
+use farm::Engine;
+
 use crate::probe::ThreadError;
 
 /// Errors of this crate.
@@ -18,6 +21,11 @@ pub enum Error {
          certificate, tell the farm with `server accept_certificate {server}`"
     )]
     Certificate { server: String, reason: String },
+    #[error(
+        "whoever answers at {server} is not the server that the farm knows: {reason}; give it an address of its own, or \
+         take the farm's server out of its group (`group remove`)"
+    )]
+    Stranger { server: String, reason: String },
     #[error("server {server} did not answer within {timeout_ms} ms ({operation})")]
     Timeout {
         operation: &'static str,
@@ -60,6 +68,25 @@ pub enum Error {
 }
 
 impl Error {
+    /// Refuses a server that runs another engine than the one that is known to be there.
+    pub(crate) fn unless_engine(
+        known: Option<Engine>,
+        version: &Version,
+        server: &str,
+    ) -> Result<(), Error> {
+        match known.filter(|known| *known != version.engine) {
+            None => Ok(()),
+            Some(known) => Err(Error::Stranger {
+                server: server.to_owned(),
+                reason: format!(
+                    "it runs {}, and the farm's server runs {}",
+                    version.engine.name(),
+                    known.name()
+                ),
+            }),
+        }
+    }
+
     /// From the driver's error on an open connection.
     pub(crate) fn from_driver(
         operation: &'static str,

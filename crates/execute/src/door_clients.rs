@@ -62,6 +62,7 @@ impl DoorClients {
             running: None,
             held: None,
             reasons: Vec::new(),
+            held_for_work: false,
             held_s: 0,
         }));
     }

@@ -2,6 +2,8 @@
 //! what sessions ask of the control plane ([`operator`], [`keeper`], [`peers`]).
 
 pub mod accounts;
+pub mod answers;
+pub mod farm_seen;
 pub mod handle;
 pub mod id_blocks;
 pub mod keeper;
@@ -20,7 +22,6 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use arc_swap::Guard;
 use auth::account_places::AccountPlaces;
 use auth::changes::Changes;
 use auth::entitled::alike_of;
@@ -55,6 +56,8 @@ use crate::execution::cache::Cache;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
 use crate::own_account;
+use crate::per_core::answers::Answers;
+use crate::per_core::farm_seen::{FarmSeen, Glance};
 use crate::per_core::handle::{Handle, Line};
 use crate::per_core::id_blocks::Blocks;
 use crate::per_core::message::Message;
@@ -65,6 +68,7 @@ use crate::per_core::registry::Registry;
 use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::settings::{Live, Settings};
 use crate::transaction::claimed_ids::ClaimedIds;
+use crate::transaction::replay_log::SpareLogs;
 
 /// What all cores share.
 pub struct Shared {
@@ -149,6 +153,7 @@ pub struct Core {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub dealer: Dealer<Message>,
+    farm_seen: FarmSeen,
     in_force: SettingsNow,
     pub counters: Arc<Counters>,
     pub pools: Rc<Pools>,
@@ -188,6 +193,8 @@ pub struct StatementsKnown {
     pub cache: Cache,
     /// Where statements on sharded tables go.
     pub plans: Plans,
+    /// How those were answered that are for several groups.
+    pub answers: Answers,
     /// Ids for rows of tables on many groups.
     pub ids: Blocks,
     /// What the scratch server's sessions begin with.
@@ -199,6 +206,8 @@ pub struct StatementsKnown {
     /// Shapes of statements that looked like reads and were refused by a replica.
     pub writers: RefCell<FxHashSet<u128>>,
     texts: RefCell<Texts>,
+    /// Room for the logs of open transactions.
+    pub(crate) logs: SpareLogs,
 }
 
 impl StatementsKnown {
@@ -207,12 +216,14 @@ impl StatementsKnown {
             scan: RefCell::new(Scan::new()),
             cache: Cache::default(),
             plans: Plans::default(),
+            answers: Answers::default(),
             ids: Blocks::default(),
             beginnings: RefCell::default(),
             mirrors: Mirrors::default(),
             decisions: Decisions::default(),
             writers: RefCell::default(),
             texts: RefCell::default(),
+            logs: SpareLogs::default(),
         }
     }
 }
@@ -265,6 +276,7 @@ impl Core {
             me: me.clone(),
             index,
             dealer,
+            farm_seen: FarmSeen::new(&shared.published),
             in_force: SettingsNow {
                 settings: Cell::new(settings),
                 version: Cell::new(version),
@@ -305,8 +317,9 @@ impl Core {
     }
 
     /// The same for a look at it: at no cost that cores share. Not to be kept over an await.
-    pub fn glance(&self) -> Guard<Arc<Snapshot>> {
-        self.shared.published.load()
+    #[inline]
+    pub fn glance(&self) -> Glance {
+        self.farm_seen.look()
     }
 
     /// What the key-value engine keeps on this core: made when it is wanted first. It must not hold
@@ -349,8 +362,13 @@ impl Core {
 
     /// Now, by the clock of the farm's snapshots, in microseconds.
     pub fn now_us(&self) -> u64 {
-        let origin = self.shared.published.load().origin;
-        u64::try_from(origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+        self.at_us(Instant::now())
+    }
+
+    /// The same of this moment.
+    pub(crate) fn at_us(&self, moment: Instant) -> u64 {
+        let since = moment.saturating_duration_since(self.glance().origin);
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// A prepared statement's text, shared with all who prepare the same.
@@ -422,7 +440,7 @@ impl Core {
 
     /// The engine that clients believe to speak to: the home group's.
     pub fn home_engine(&self) -> Engine {
-        let snapshot = self.shared.published.load();
+        let snapshot = self.glance();
         let primary = snapshot.home().and_then(|group| group.primary());
         primary.map_or(Engine::MariaDb, |server| server.engine)
     }
@@ -441,7 +459,7 @@ impl Core {
         Chore::CoreTick.pass();
         self.now_s.set(now_s);
         self.heed_settings();
-        let snapshot = self.shared.published.load();
+        let snapshot = self.glance();
         self.heed(&snapshot.accounts);
         self.follow(&snapshot);
         let alive = |id: ServerId| {
@@ -488,6 +506,7 @@ impl Core {
         counters.digests_now.store(digests as u64, Relaxed);
         counters.digest_bytes_now.store(digest_bytes as u64, Relaxed);
         counters.digests_evicted.store(evicted, Relaxed);
+        counters.cache_bytes_now.store(self.statements.cache.bytes() as u64, Relaxed);
         let handles = self.handles.borrow();
         let holds = || handles.values().filter_map(|handle| handle.kept.holds.get());
         let pinned = holds().filter(|hold| !hold.pins.is_empty()).count();

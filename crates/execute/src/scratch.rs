@@ -1,12 +1,13 @@
 //! Where the scratch server is: a server beside the farm on which SELECTs run whose rows come from
 //! several groups. Heddle logs in to it by an account of its own.
 
+pub mod learned;
 pub mod pass;
 
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use backend::{Credential, Profile, Secret, Target};
@@ -35,7 +36,11 @@ const REFUSED_S: u64 = 60;
 /// The cell that says where it is; empty while there is none.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// What fetches gave that were to go there.
+    pub learned: learned::Learned,
     server: ArcSwapOption<ScratchServer>,
+    /// Somebody starts it whenever it is not there.
+    guarded: AtomicBool,
     /// It may be asked to read a client's file from then on, by the cores' clock.
     files_from_s: AtomicU64,
 }
@@ -65,6 +70,15 @@ impl Scratch {
     /// Where it is.
     pub fn server(&self) -> Option<Arc<ScratchServer>> {
         self.server.load_full()
+    }
+
+    /// Whether somebody starts it whenever it is not there: whoever needs it may wait for it.
+    pub fn set_guarded(&self, guarded: bool) {
+        self.guarded.store(guarded, Ordering::Relaxed);
+    }
+
+    pub fn is_guarded(&self) -> bool {
+        self.guarded.load(Ordering::Relaxed)
     }
 
     /// It may read a client's file, as far as is known.

@@ -30,7 +30,6 @@ use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
 use crate::per_core::handle::{Handle, Idle};
 use crate::per_core::operator::Answer;
-use crate::per_core::registry::Entry;
 use crate::prepared::prepared_bytes::PreparedBytes;
 use crate::prepared::statements::PreparedStatements;
 use crate::session::above::{Above, RunText};
@@ -82,15 +81,10 @@ impl Session {
         id: u32,
         above: Above,
     ) -> Session {
-        let state = Rc::new(SessionState::new(identity.database.as_deref()));
+        let state = core.pools.state_after_login(identity.database.as_deref());
         let handle = handle(&core, &client, &identity, peer, id, &state);
         core.handles.borrow_mut().insert(id, handle.clone());
-        core.shared.registry.enter(Entry {
-            id,
-            core: core.index,
-            user: String::from_utf8_lossy(&identity.pass.profile().user).into_owned(),
-            peer,
-        });
+        core.shared.registry.enter(id, core.index, &identity.pass.profile().user, peer);
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;

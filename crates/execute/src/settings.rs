@@ -136,7 +136,7 @@ impl Default for Gathering {
             rows_max: 10_000_000,
             bytes_max: 4 << 30,
             time_max_ms: 600_000,
-            broadcast_bytes_max: 0,
+            broadcast_bytes_max: 4 << 20,
         }
     }
 }

@@ -233,6 +233,8 @@ errors! {
         "heddle sharding enable_shard SHARD.";
     SHARD_MOVING 1205 "HY000" true "Heddle: a part of shard map {} is on its way from group {} to group {} (job {}), and the statement waited for it for longer than failover_wait_ms"
         "Try again; `heddle job show JOB` says what the move waits for, and `heddle job abort JOB` ends it.";
+    TABLES_UNDESCRIBED 1205 "HY000" true "Heddle: this router does not know yet what columns tables of database {} have, and the statement waited to know for longer than failover_wait_ms"
+        "Try again; a router asks the primary of the group that has the database's tables without a shard key: `heddle group health`.";
     SHARD_KEY_MOVES 1235 "42000" false "Heddle: {}"
         "UPDATE the shard key of rows named by their key, or DELETE and INSERT them in one transaction.";
     IDS_UNAVAILABLE 1105 "HY000" true "Heddle: no id for this row can be had now: {}"

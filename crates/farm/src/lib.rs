@@ -41,7 +41,7 @@ pub use kill::{Kill, Killed, Victim};
 pub use places::Places;
 pub use position::freshness::{Freshness, Interest};
 pub use position::token::{Token, TokenError};
-pub use position::{Last, Position};
+pub use position::{Domains, Last, Position};
 pub use server::{Engine, Health, Mode, Server, ServerId, ServerKey, Status};
 pub use sharding::Sharding;
 pub use snapshot::{Acks, Group, GroupKind, Published, Snapshot};

@@ -212,7 +212,7 @@ impl Chore {
     }
 }
 
-/// A mistake that tests must find.
+/// A mistake that tests must find, or that must not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
     /// Branches are committed where they should be prepared.
@@ -225,6 +225,8 @@ pub enum Plant {
     KeepsChangedRows,
     /// The row cache takes what is in the binlog for what the server shows.
     BelievesEvents,
+    /// What fetches gave is remembered as anything else. It costs time, and no answer is another one for it.
+    MisjudgesSizes,
 }
 
 impl Plant {
@@ -236,6 +238,7 @@ impl Plant {
             Plant::OpensWithoutHold => "plant.opens-without-hold",
             Plant::KeepsChangedRows => "plant.keeps-changed-rows",
             Plant::BelievesEvents => "plant.believes-events",
+            Plant::MisjudgesSizes => "plant.misjudges-sizes",
         }
     }
 

@@ -212,7 +212,7 @@ impl Router {
         };
         let minutes = async {
             tokio::select! {
-                () = data_plane::keep_minutes(&self.data_plane) => {}
+                () = data_plane::attend(&self.data_plane) => {}
                 () = data_plane::spare_memory::give_back() => {}
                 () = until_stopped(stopped.clone()) => {}
             }
@@ -528,6 +528,7 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
 pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     told.step_timeout_ms = settings.step_timeout_ms;
+    told.subscription_binlogs_h = settings.subscription_binlogs_h;
     told.measures_tables = settings.broadcast_bytes_max > 0;
     let observation = &mut told.observation;
     observation.probe_interval_ms = settings.probe_interval_ms;

@@ -69,7 +69,7 @@ async fn router(
     let mut listeners = Listeners::default();
     let mut before = Predecessor::find(&state, &settings, &mut listeners).await?;
     listeners.take_all(&settings, sockets)?;
-    addresses_are_free(&settings, &listeners)?;
+    addresses_are_free(&settings, &listeners).await?;
     let tokens = Tokens::of(&state)?;
     let are_expected = !listeners.sql.is_empty();
     if let Some(before) = &mut before {

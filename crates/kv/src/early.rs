@@ -192,7 +192,7 @@ impl Store {
         let Some(spots) = self
             .spots
             .as_ref()
-            .filter(|_| line.early.enter(&core, &op, bytes(&op)))
+            .filter(|_| line.early.enter(&core, &op, op.bytes()))
         else {
             return self.submit(op);
         };
@@ -232,7 +232,7 @@ impl Store {
             || self.rests.get()
             || early.others.get() > 0
             || early.writes.get() + 1 >= many
-            || early.bytes.get() + bytes(op) > CHANGED_BYTES_MAX
+            || early.bytes.get() + op.bytes() > CHANGED_BYTES_MAX
             || self.group_of(&line, &snapshot).is_none()
             || (0..spots.cores()).any(elsewhere)
         {
@@ -380,7 +380,7 @@ impl Store {
         client: &EarlyOfClient,
         why: Option<&str>,
     ) {
-        line.early.leave(op, bytes(op));
+        line.early.leave(op, op.bytes());
         let Some(core) = self.core.upgrade() else {
             return;
         };
@@ -396,15 +396,6 @@ impl Store {
             tracing::error!(%container, why, "a write is lost that was acknowledged before its commit");
         }
     }
-}
-
-/// What an operation keeps while it waits.
-fn bytes(op: &Op) -> usize {
-    let value = match &op.change {
-        Change::Store { value, .. } => value.len(),
-        _ => 0,
-    };
-    op.key.len() + value
 }
 
 /// Why a plain set is not stored, by what became of it.

@@ -9,20 +9,19 @@
 //!
 //! Must not know: sockets, memcached's protocol, who the client is.
 
+mod batches;
 mod change;
 mod columns;
 mod early;
 mod item;
 mod kv;
 mod later;
-mod linger;
 mod op;
 mod promised;
 mod purge;
 mod reading;
 mod recall;
 mod rights;
-mod side;
 mod store;
 mod sure;
 mod table;
@@ -32,7 +31,7 @@ mod writing;
 pub use crate::early::EarlyOfClient;
 pub use crate::kv::Kv;
 pub use crate::op::{Change, Expiry, Item, Mode, Op, Outcome, Refusal};
-pub use crate::recall::Recalled;
+pub use crate::recall::{Recalled, Sight};
 pub use crate::rights::Allowed;
 pub use crate::store::Store;
 pub use crate::ticket::{Ticket, Waiting};

@@ -106,6 +106,13 @@ pub enum Change {
     },
 }
 
+impl Op {
+    /// Bytes of its key and of the value that it brings.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.change.value_bytes()
+    }
+}
+
 impl Change {
     /// What is changed, whatever cas the row is to have.
     pub fn plain(&self) -> &Change {
@@ -113,6 +120,23 @@ impl Change {
             Change::Stamped { change, .. } => change.plain(),
             other => other,
         }
+    }
+
+    /// Bytes of the value that it brings.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match self.plain() {
+            Change::Store { value, .. } => value.len(),
+            Change::Write { parts, .. } => parts.iter().flatten().map(Vec::len).sum(),
+            _ => 0,
+        }
+    }
+
+    /// A value for a key, whatever is there.
+    pub(crate) fn is_plain_set(&self) -> bool {
+        let Change::Store { mode, cas, .. } = self else {
+            return false;
+        };
+        *mode == Mode::Set && cas.is_none()
     }
 
     /// It leaves everything as it is.

@@ -36,7 +36,7 @@ impl Store {
             return self.submit_to_servers(op);
         }
         if op.change == Change::Get
-            && let Some(recalled) = self.recall_after(&op.key, Some(&parsed))
+            && let Some(recalled) = self.recall_after(&op.key, &parsed)
         {
             return Ticket::done(Outcome::Hit(recalled.item()));
         }

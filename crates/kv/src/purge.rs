@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use farm::Container;
 
+use crate::batches::linger::COMMITS;
+use crate::batches::side::Side;
 use crate::kv::Kv;
-use crate::linger::COMMITS;
-use crate::side::Side;
 use crate::store::{Store, now};
 
 /// How soon a container that is new is looked at, and after how many such looks all are again.

@@ -3,8 +3,12 @@
 //! What a store's own clients wrote is a token: until all of it has been read in the group's binlog the
 //! cache answers none of their gets. After an answer from the cache the next read has what the primary
 //! had then, so that reads of a key do not go back in time.
+//!
+//! Gets that came together are answered by one [`Sight`]: whether the cache may answer is asked once, and only
+//! what depends on the key is asked for each key.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -98,43 +102,88 @@ impl Recalled {
     }
 }
 
-impl Store {
-    /// The key's item, if it is remembered and may be shown to who asks now.
-    pub fn recall(&self, key: &[u8]) -> Option<Recalled> {
-        self.recall_after(key, None)
+/// What the cache may show at one moment of the rows of one line. It is for gets that had all come by then, and
+/// that are answered before anything else happens on the core: whatever is acknowledged later, none of them came
+/// behind it.
+#[derive(Default)]
+pub struct Sight {
+    line: Option<Rc<Line>>,
+    /// `None` where servers have to answer.
+    space: Option<Arc<Space>>,
+    hits: u64,
+    misses: u64,
+}
+
+impl Sight {
+    fn of(space: Option<Arc<Space>>) -> Sight {
+        Sight {
+            line: None,
+            space,
+            hits: 0,
+            misses: 0,
+        }
     }
 
-    /// The same, to somebody with a token.
-    pub(crate) fn recall_after(&self, key: &[u8], token: Option<&Token>) -> Option<Recalled> {
+    fn is_of(&self, line: &Rc<Line>) -> bool {
+        self.line.as_ref().is_some_and(|it| Rc::ptr_eq(it, line))
+    }
+
+    fn row(&mut self, key: &[u8]) -> Option<Remembered> {
+        let row = self.space.as_ref()?.look(key);
+        match row {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
+        }
+        row
+    }
+}
+
+impl Drop for Sight {
+    fn drop(&mut self) {
+        if let Some(space) = &self.space {
+            space.counts.looked(self.hits, self.misses);
+        }
+    }
+}
+
+impl Store {
+    /// The key's item, if it is remembered and may be shown to who asks now.
+    pub(crate) fn recall(&self, key: &[u8]) -> Option<Recalled> {
+        self.recall_in(&mut Sight::default(), key)
+    }
+
+    /// The same, to one of those who asked together; `sight` is theirs, and a new one at first.
+    pub fn recall_in(&self, sight: &mut Sight, key: &[u8]) -> Option<Recalled> {
         if self.declared.cache_bytes == 0 {
             return None;
         }
         let core = self.core.upgrade()?;
         let snapshot = core.glance();
-        let line = &*self.line(&snapshot, key).ok()?;
+        let line = self.line(&snapshot, key).ok()?;
+        if !sight.is_of(&line) {
+            *sight = Sight::of(self.shown(&line, &core, &snapshot, None));
+            sight.line = Some(line.clone());
+        }
+        self.recall_from(sight, &line, key)
+    }
+
+    /// The same, to somebody with a token.
+    pub(crate) fn recall_after(&self, key: &[u8], token: &Token) -> Option<Recalled> {
+        if self.declared.cache_bytes == 0 {
+            return None;
+        }
+        let core = self.core.upgrade()?;
+        let snapshot = core.glance();
+        let line = self.line(&snapshot, key).ok()?;
+        let mut sight = Sight::of(self.shown(&line, &core, &snapshot, Some(token)));
+        self.recall_from(&mut sight, &line, key)
+    }
+
+    fn recall_from(&self, sight: &mut Sight, line: &Line, key: &[u8]) -> Option<Recalled> {
         if line.is_changing(key) || self.may_be_early(key) {
             return None;
         }
-        let group = self.group_of(line, &snapshot)?;
-        let space = self.space(line, &core, group)?;
-        let bound_us = self.bound_us(&core)?;
-        let primary = group.primary().filter(|_| !group.paused)?.id;
-        let now_us = now_us(snapshot.origin);
-        let current = space.feed.answers(primary, now_us, bound_us);
-        if !current
-            || !self.own_are_read(line, group, &space)
-            || !self.all_are_read(line, group, &space, &core)
-        {
-            return None;
-        }
-        let mut promises = token.iter().flat_map(|token| &token.groups);
-        let read = |promise: &Promise| {
-            *promise.group != *group.name || space.feed.covers(&promise.position)
-        };
-        if !promises.all(read) {
-            return None;
-        }
-        let row = space.get(key)?;
+        let row = sight.row(key)?;
         let ttl_s = match row.facts.expiry {
             0 => None,
             expiry => Some(
@@ -145,6 +194,34 @@ impl Store {
         };
         line.recall.answered.set(true);
         Some(Recalled { row, ttl_s })
+    }
+
+    /// The line's remembered rows, while they may be shown.
+    fn shown(
+        &self,
+        line: &Line,
+        core: &Core,
+        snapshot: &Snapshot,
+        token: Option<&Token>,
+    ) -> Option<Arc<Space>> {
+        let group = self.group_of(line, snapshot)?;
+        let space = self.space(line, core, group)?;
+        let level = self.level(core);
+        let bound_us = bound_us(level, core)?;
+        let primary = group.primary().filter(|_| !group.paused)?.id;
+        let now_us = now_us(snapshot.origin);
+        let current = space.feed.answers(primary, now_us, bound_us);
+        if !current
+            || !self.own_are_read(line, group, &space)
+            || !self.all_are_read(line, group, &space, level)
+        {
+            return None;
+        }
+        let mut promises = token.iter().flat_map(|token| &token.groups);
+        let read = |promise: &Promise| {
+            *promise.group != *group.name || space.feed.covers(&promise.position)
+        };
+        promises.all(read).then_some(space)
     }
 
     /// Before a read by the line's reader: where its rows go, if they are to be remembered.
@@ -203,16 +280,6 @@ impl Store {
         line.recall.space.borrow().clone()
     }
 
-    /// How old an answer may be; `None` where only the primary may answer.
-    fn bound_us(&self, core: &Core) -> Option<u64> {
-        let settings = core.settings().consistency;
-        match self.level(core) {
-            Level::Eventual { .. } => Some(BOUND_US.min(settings.max_lag_ms.saturating_mul(1000))),
-            Level::Session | Level::Client => Some(BOUND_US),
-            Level::Strong => None,
-        }
-    }
-
     /// The container's level, or the farm's.
     fn level(&self, core: &Core) -> Level {
         let declared = self.declared.consistency.as_deref();
@@ -225,9 +292,9 @@ impl Store {
 
     /// At the level client: true when everything that any client of the door wrote, on whichever core or
     /// router, has been read in the group's binlog.
-    fn all_are_read(&self, line: &Line, group: &Group, space: &Space, core: &Core) -> bool {
+    fn all_are_read(&self, line: &Line, group: &Group, space: &Space, level: Level) -> bool {
         let covered = &line.recall.client_covered;
-        if self.level(core) != Level::Client || covered.get() == self.writes.version() {
+        if level != Level::Client || covered.get() == self.writes.version() {
             return true;
         }
         let required = self.writes.required(group);
@@ -251,5 +318,17 @@ impl Store {
             line.recall.covered.set(writings);
         }
         read
+    }
+}
+
+/// How old an answer may be; `None` where only the primary may answer.
+fn bound_us(level: Level, core: &Core) -> Option<u64> {
+    match level {
+        Level::Eventual { .. } => {
+            let max_lag_ms = core.settings().consistency.max_lag_ms;
+            Some(BOUND_US.min(max_lag_ms.saturating_mul(1000)))
+        }
+        Level::Session | Level::Client => Some(BOUND_US),
+        Level::Strong => None,
     }
 }

@@ -14,19 +14,19 @@ use farm::{Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
 use rowcache::{ClientWrites, Spots};
 use rustc_hash::FxHashMap;
-use session::{Core, Internal, Lost, Own, Written, join_written};
+use session::{Core, Internal, Lost, Own, Written};
 use sqltext::KeyedMap;
 
-use crate::change::{Moment, seen};
+use crate::batches::linger::{COMMITS, READS};
+use crate::batches::shared_commit::{CommonLine, CommonLines};
+use crate::batches::side::{Last, Side};
+use crate::change::seen;
 use crate::columns::Columns;
-use crate::early::{Early, EarlyOfClient, why_lost};
-use crate::linger::{COMMITS, READS};
+use crate::early::{Early, EarlyOfClient};
 use crate::op::{Change, Op, Outcome, Refusal};
 use crate::reading::{Prepared, Reader, Rows, run};
 use crate::recall::Recall;
-use crate::side::{Last, Side};
 use crate::ticket::{Ticket, Waiting};
-use crate::writing::Batch;
 
 /// Commands of one batch.
 const GETS_MAX: usize = 256;
@@ -52,7 +52,10 @@ pub struct Store {
     lines: RefCell<FxHashMap<Arc<str>, Rc<Line>>>,
     /// Where one statement may need several groups, or there is only one.
     anywhere: Rc<Line>,
-    /// What its changes have written, and how often that grew.
+    /// Where cores share batches.
+    common: Option<Arc<CommonLines>>,
+    /// What its changes have written, by the core that carried them out; all of it, and how often that grew.
+    pub(crate) written_by: RefCell<FxHashMap<usize, Vec<Written>>>,
     pub(crate) written: RefCell<Vec<Written>>,
     pub(crate) writings: Cell<u64>,
     /// What all clients of the door wrote.
@@ -73,6 +76,8 @@ pub(crate) struct Line {
     /// Its name; empty where there may be several.
     pub(crate) group: Arc<str>,
     pub(crate) recall: Recall,
+    /// Where all cores' changes meet; `None` where there are no others.
+    pub(crate) common: Option<Arc<CommonLine>>,
     gets: RefCell<VecDeque<(Op, Waiting)>>,
     pub(crate) changes: RefCell<VecDeque<(Work, Waiting)>>,
     /// Keys of changes that are not done, and how many there are of each.
@@ -102,7 +107,7 @@ pub(crate) enum Work {
 
 impl Work {
     /// The command on one key that it is, if it is one.
-    fn op(&self) -> Option<&Op> {
+    pub(crate) fn op(&self) -> Option<&Op> {
         match self {
             Work::Op(op) | Work::Early(op, _) => Some(op),
             Work::Flush | Work::Barrier => None,
@@ -111,8 +116,9 @@ impl Work {
 }
 
 impl Line {
-    fn new(group: Arc<str>) -> Rc<Line> {
+    fn new(group: Arc<str>, declared: &Arc<Container>, common: Option<&CommonLines>) -> Rc<Line> {
         Rc::new(Line {
+            common: common.map(|lines| lines.line(declared, &group)),
             group,
             recall: Recall::default(),
             gets: RefCell::default(),
@@ -136,7 +142,7 @@ impl Line {
     }
 
     /// One less.
-    fn leave_changing(&self, key: &[u8]) {
+    pub(crate) fn leave_changing(&self, key: &[u8]) {
         let mut changing = self.changing.borrow_mut();
         if let Some(left) = changing.get_mut(key) {
             *left -= 1;
@@ -147,7 +153,7 @@ impl Line {
     }
 
     /// What the next batch has: commands up to a bound, early writes by themselves, or one flush.
-    fn take_changes(&self) -> Vec<(Work, Waiting)> {
+    pub(crate) fn take_changes(&self) -> Vec<(Work, Waiting)> {
         let mut changes = self.changes.borrow_mut();
         let early = matches!(changes.front(), Some((Work::Early(..), _)));
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -157,8 +163,8 @@ impl Line {
                     batch.extend(changes.pop_front());
                     break;
                 }
-                Work::Op(op) if !early => op.key.len() + value_bytes(&op.change),
-                Work::Early(op, _) if early => op.key.len() + value_bytes(&op.change),
+                Work::Op(op) if !early => op.bytes(),
+                Work::Early(op, _) if early => op.bytes(),
                 _ => break,
             };
             let full = batch.len() == CHANGES_MAX || bytes > CHANGED_BYTES_MAX;
@@ -176,17 +182,24 @@ impl Line {
 
 impl Store {
     pub(crate) fn new(core: &Rc<Core>, own: &Own, declared: Arc<Container>) -> Rc<Store> {
-        let (early, cores) = (&core.shared.reads.early, core.shared.counters.len());
-        let spots = early.spots(&declared.name, cores, declared.w_batch_size > 1);
+        let reads = &core.shared.reads;
+        let cores = core.shared.counters.len();
+        let spots = reads
+            .early
+            .spots(&declared.name, cores, declared.w_batch_size > 1);
+        // A core that is the only one has nobody to share with.
+        let common = reads.guest::<CommonLines>().filter(|_| cores > 1);
         Rc::new(Store {
             core: Rc::downgrade(core),
             spots,
             rests: Cell::new(false),
             own: own.clone(),
+            anywhere: Line::new(Arc::from(""), &declared, common.as_deref()),
+            common,
             declared,
             columns: RefCell::default(),
             lines: RefCell::default(),
-            anywhere: Line::new(Arc::from("")),
+            written_by: RefCell::default(),
             written: RefCell::default(),
             writings: Cell::new(0),
             writes: session::own_writes(core, own),
@@ -294,7 +307,8 @@ impl Store {
     fn line_of(&self, group: &Arc<str>) -> Rc<Line> {
         let mut lines = self.lines.borrow_mut();
         let line = lines.entry(group.clone());
-        line.or_insert_with(|| Line::new(group.clone())).clone()
+        let made = || Line::new(group.clone(), &self.declared, self.common.as_deref());
+        line.or_insert_with(made).clone()
     }
 
     /// All lines that there are.
@@ -400,100 +414,8 @@ impl Store {
         }
     }
 
-    /// Carries out changes until none waits.
-    async fn change_all(&self, line: &Line) {
-        let mut last = Last::default();
-        loop {
-            line.writer
-                .gather(last, || line.changes.borrow().len())
-                .await;
-            self.hold_early(line).await;
-            let batch = line.take_changes();
-            if batch.is_empty() {
-                line.writer.runs.set(false);
-                return;
-            }
-            let began = Instant::now();
-            self.await_early(line, &batch).await;
-            let outcomes = self.change_batch(line, &batch).await;
-            last = Last {
-                answered: batch.len(),
-                took: began.elapsed(),
-            };
-            let mut outcomes = outcomes.into_iter();
-            for (work, waiting) in batch {
-                let lacking = || Outcome::Refused(Refusal::server("no outcome"));
-                let outcome = outcomes.next().unwrap_or_else(lacking);
-                let others = &line.early.others;
-                match &work {
-                    Work::Op(op) => {
-                        line.leave_changing(&op.key);
-                        others.set(others.get() - 1);
-                    }
-                    Work::Early(op, client) => {
-                        line.leave_changing(&op.key);
-                        self.settle_early(line, op, client, why_lost(&outcome).as_deref());
-                    }
-                    Work::Flush => others.set(others.get() - 1),
-                    Work::Barrier => {}
-                }
-                waiting.answer(outcome);
-            }
-        }
-    }
-
-    async fn change_batch(&self, line: &Line, batch: &[(Work, Waiting)]) -> Vec<Outcome> {
-        let all = |why: Refusal| vec![Outcome::Refused(why); batch.len()];
-        if let [(Work::Barrier, _)] = batch {
-            return vec![Outcome::Done];
-        }
-        let mut open = match self.open(&line.writer).await {
-            Ok(open) => open,
-            Err(why) => return all(why),
-        };
-        let columns = match self.columns(&mut open.internal).await {
-            Ok(columns) => columns,
-            Err(why) => {
-                line.writer.internal.replace(Some(open));
-                return all(why);
-            }
-        };
-        let done = match &batch[0].0 {
-            Work::Flush => flush(&mut open.internal, &columns).await,
-            _ => {
-                let ops = batch.iter().filter_map(|(work, _)| work.op());
-                let moment = Moment {
-                    now_s: now().as_secs(),
-                    cas: self.next_cas(),
-                };
-                let batch = Batch {
-                    columns: &columns,
-                    ops: ops.collect(),
-                    moment,
-                };
-                Box::pin(batch.carry_out(&mut open.internal)).await
-            }
-        };
-        match done {
-            Ok(outcomes) => {
-                join_written(&mut self.written.borrow_mut(), open.internal.written());
-                self.writings.set(self.writings.get() + 1);
-                let keys = batch.iter().filter_map(|(work, _)| Some(&*work.op()?.key));
-                self.forget(line, keys);
-                line.writer.internal.replace(Some(open));
-                self.heed(
-                    outcomes
-                        .iter()
-                        .any(|one| matches!(one, Outcome::Refused(_))),
-                );
-                outcomes
-            }
-            Err(lost) => all(told(&lost)),
-        }
-    }
-
     /// After a refusal the table is looked at anew: it may have other columns.
-    fn heed(&self, refused: bool) {
+    pub(crate) fn heed(&self, refused: bool) {
         if refused {
             self.columns.take();
         }
@@ -534,7 +456,7 @@ impl Store {
     }
 
     /// Larger than all before, and another one than on other cores and routers.
-    fn next_cas(&self) -> u64 {
+    pub(crate) fn next_cas(&self) -> u64 {
         let core = self.core.upgrade().map_or(0, |core| core.index as u64);
         let micros = u64::try_from(now().as_micros()).unwrap_or(u64::MAX >> 8);
         let cas = (micros << 8 | (core & 0xFF)) & (u64::MAX >> 1);
@@ -542,20 +464,6 @@ impl Store {
         self.last_cas.set(cas);
         cas
     }
-}
-
-fn value_bytes(change: &Change) -> usize {
-    match change.plain() {
-        Change::Store { value, .. } => value.len(),
-        Change::Write { parts, .. } => parts.iter().flatten().map(Vec::len).sum(),
-        _ => 0,
-    }
-}
-
-async fn flush(internal: &mut Internal, columns: &Columns) -> Result<Vec<Outcome>, Lost> {
-    let done = run(internal, &columns.flush()).await?;
-    let refused = |refused: crate::reading::Refused| Outcome::Refused(refused.for_client());
-    Ok(vec![done.map_or_else(refused, |()| Outcome::Done)])
 }
 
 pub(crate) fn told(lost: &Lost) -> Refusal {

@@ -1,8 +1,9 @@
 //! Changes of many clients as few statements and one commit.
 //!
-//! Sets that ask for nothing are one INSERT. All others are a transaction: their rows are read and
-//! locked, each command is carried out on what is there then, and what came of it is written. When a
-//! table refuses a batch it is done command by command, so that only the one it refuses fails.
+//! Sets that ask for nothing are one INSERT; where the table refuses it, one of each half, until what it refuses is
+//! alone. All others are a transaction: their rows are read and locked, each command is carried out on what is there
+//! then, and what came of it is written. When a table refuses that, it is done command by command. So only the command
+//! that the table refuses fails.
 
 use session::{Internal, Lost};
 use sqltext::{KeyedMap, KeyedSet};
@@ -10,7 +11,7 @@ use sqltext::{KeyedMap, KeyedSet};
 use crate::change::{Moment, Next, apply, fresh};
 use crate::columns::{Alike, Columns};
 use crate::item::Row;
-use crate::op::{Change, Mode, Op, Outcome, Refusal};
+use crate::op::{Change, Op, Outcome, Refusal};
 use crate::reading::{Refused, Rows, assign, one_line, run, select};
 
 /// A batch that others disturb is tried so often.
@@ -48,9 +49,12 @@ impl Batch<'_> {
         let open: Vec<usize> = (0..self.ops.len())
             .filter(|&at| outcomes[at].is_none())
             .collect();
-        let at_once = match self.all_sets(&open) {
-            true => self.set(internal, &open).await?,
-            false if self.told_apart(&open) => self.transact(internal, &open).await?,
+        if self.all_sets(&open) {
+            self.set_all(internal, &open, &mut outcomes).await?;
+            return Ok(outcomes.into_iter().map(known).collect());
+        }
+        let at_once = match self.told_apart(&open) {
+            true => self.transact(internal, &open).await?,
             false => None,
         };
         match at_once {
@@ -65,11 +69,7 @@ impl Batch<'_> {
                 }
             }
         }
-        let lacking = || Outcome::Refused(Refusal::server("no outcome"));
-        Ok(outcomes
-            .into_iter()
-            .map(|one| one.unwrap_or_else(lacking))
-            .collect())
+        Ok(outcomes.into_iter().map(known).collect())
     }
 
     /// The answer to a command that no row can satisfy.
@@ -89,13 +89,7 @@ impl Batch<'_> {
     }
 
     fn all_sets(&self, ats: &[usize]) -> bool {
-        let plain = |change: &Change| {
-            let Change::Store { mode, cas, .. } = change else {
-                return false;
-            };
-            *mode == Mode::Set && cas.is_none()
-        };
-        ats.iter().all(|&at| plain(&self.ops[at].change))
+        ats.iter().all(|&at| self.ops[at].change.is_plain_set())
     }
 
     /// No two different keys can be one row's.
@@ -113,16 +107,44 @@ impl Batch<'_> {
         }
     }
 
-    /// One INSERT; `None` when it has to be seen which of them cannot be stored.
-    async fn set(
+    /// Plain sets in their order, as few INSERTs as the table lets be.
+    async fn set_all(
         &self,
         internal: &mut Internal,
         ats: &[usize],
-    ) -> Result<Option<Vec<Outcome>>, Lost> {
+        outcomes: &mut [Option<Outcome>],
+    ) -> Result<(), Lost> {
+        let mut left = vec![ats];
+        while let Some(ats) = left.pop() {
+            if ats.is_empty() {
+                continue;
+            }
+            match self.set(internal, ats).await? {
+                Sets::Stored(done) => {
+                    for (&at, outcome) in ats.iter().zip(done) {
+                        outcomes[at] = Some(outcome);
+                    }
+                }
+                Sets::Refused if ats.len() > 1 => {
+                    let (first, second) = ats.split_at(ats.len() / 2);
+                    left.extend([second, first]);
+                }
+                Sets::Refused | Sets::Disturbed => {
+                    for &at in ats {
+                        outcomes[at] = Some(self.alone(internal, at).await?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One INSERT.
+    async fn set(&self, internal: &mut Internal, ats: &[usize]) -> Result<Sets, Lost> {
         let mut rows: Vec<Row> = Vec::with_capacity(ats.len());
         for &at in ats {
             let Some(row) = self.row_of(&self.ops[at].change) else {
-                return Ok(None);
+                return Ok(Sets::Refused);
             };
             rows.push(row);
         }
@@ -143,13 +165,13 @@ impl Batch<'_> {
                     let stored = |row: &Row| Outcome::Stored {
                         cas: row.fingerprint(),
                     };
-                    return Ok(Some(rows.iter().map(stored).collect()));
+                    return Ok(Sets::Stored(rows.iter().map(stored).collect()));
                 }
                 Err(refused) if is_disturbed(&refused) => {}
-                Err(_) => break,
+                Err(_) => return Ok(Sets::Refused),
             }
         }
-        Ok(None)
+        Ok(Sets::Disturbed)
     }
 
     /// The row that a plain set stores, if the columns can have it.
@@ -301,6 +323,19 @@ impl Batch<'_> {
         }
         Ok(Ok(()))
     }
+}
+
+/// What became of plain sets that were one INSERT.
+enum Sets {
+    Stored(Vec<Outcome>),
+    /// The table cannot store one of them, or more.
+    Refused,
+    /// Others hold one of their rows: to try parts of them takes long each time.
+    Disturbed,
+}
+
+fn known(outcome: Option<Outcome>) -> Outcome {
+    outcome.unwrap_or_else(|| Outcome::Refused(Refusal::server("no outcome")))
 }
 
 /// Others changed the rows at the same time: it may go better another time. A key that was inserted

@@ -1,25 +1,26 @@
 //! Lines and the words on them. memcached knows one separator, the blank.
 
-/// The position of the first line feed at `from` or later. Eight bytes at a time: lines of many keys
-/// are long.
-pub(crate) fn newline(input: &[u8], from: usize) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
-    const FEEDS: u64 = u64::from_ne_bytes([b'\n'; 8]);
-    let rest = input.get(from..)?;
-    let mut chunks = rest.chunks_exact(8);
-    let mut at = from;
-    for chunk in &mut chunks {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(chunk);
-        let zero_where_feed = u64::from_ne_bytes(bytes) ^ FEEDS;
-        if zero_where_feed.wrapping_sub(ONES) & !zero_where_feed & HIGHS != 0 {
-            break;
+/// The position of the first byte like this one. Eight bytes at a time: lines of many keys are long.
+fn first(input: &[u8], byte: u8) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+    let pattern = u64::from_le_bytes([byte; 8]);
+    let (words, rest) = input.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let zero_where_it_is = u64::from_le_bytes(*word) ^ pattern;
+        // Above the first zero others may be taken for zeros.
+        let found = zero_where_it_is.wrapping_sub(ONES) & !zero_where_it_is & HIGHS;
+        if found != 0 {
+            return Some(at * 8 + found.trailing_zeros() as usize / 8);
         }
-        at += 8;
     }
-    let tail = &input[at..];
-    tail.iter().position(|byte| *byte == b'\n').map(|p| at + p)
+    let in_rest = rest.iter().position(|it| *it == byte)?;
+    Some(words.len() * 8 + in_rest)
+}
+
+/// The position of the first line feed at `from` or later.
+pub(crate) fn newline(input: &[u8], from: usize) -> Option<usize> {
+    first(input.get(from..)?, b'\n').map(|at| from + at)
 }
 
 /// The words of a line or of a part of one.
@@ -51,7 +52,7 @@ impl<'a> Iterator for Words<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let start = self.0.iter().position(|byte| *byte != b' ')?;
         let from = &self.0[start..];
-        let length = from.iter().position(|byte| *byte == b' ');
+        let length = first(from, b' ');
         let (word, rest) = from.split_at(length.unwrap_or(from.len()));
         self.0 = rest;
         Some(word)

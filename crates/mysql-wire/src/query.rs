@@ -45,21 +45,24 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The text of the attribute of this name, as [`Query::attributes`] has them; `None` where there is none.
-pub fn text_attribute<'a>(attributes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+/// The names and values of the attributes that are texts, as [`Query::attributes`] has them. None where they cannot be
+/// read.
+pub fn text_attributes(attributes: &[u8]) -> Vec<(&[u8], &[u8])> {
+    let mut found = Vec::new();
     let mut reader = Reader::new(attributes);
-    let count = usize::try_from(reader.lenenc_int().ok()?).ok()?;
-    let _sets = reader.lenenc_int().ok()?;
-    let mut found = None;
-    walk_attributes(&mut reader, count, |attribute, value| {
-        if let Value::Bytes(text) = value
-            && attribute == name.as_bytes()
-        {
-            found = found.or(Some(text));
-        }
-    })
-    .ok()?;
-    found
+    let mut read = || {
+        let count = usize::try_from(reader.lenenc_int()?);
+        let _sets = reader.lenenc_int()?;
+        walk_attributes(&mut reader, count.unwrap_or(0), |name, value| {
+            if let Value::Bytes(text) = value {
+                found.push((name, text));
+            }
+        })
+    };
+    match read() {
+        Ok(()) => found,
+        Err(_) => Vec::new(),
+    }
 }
 
 fn skip_attributes(reader: &mut Reader<'_>, count: usize) -> Result<(), Malformed> {
@@ -123,10 +126,10 @@ mod tests {
         for cut in 0..bytes.len() - b"SELECT 1".len() {
             assert!(Query::decode(&bytes[..cut]).is_err(), "{cut}");
         }
-        let text = |name: &str| text_attribute(query.attributes, name);
-        assert_eq!(text("s"), Some(&b"ab"[..]));
-        assert_eq!((text("n"), text("z"), text("x")), (None, None, None));
-        assert_eq!(text_attribute(&NO_ATTRIBUTES, "s"), None);
-        assert_eq!(text_attribute(b"", "s"), None);
+        let texts = text_attributes(query.attributes);
+        assert_eq!(texts, [(&b"s"[..], &b"ab"[..])]);
+        for none in [&NO_ATTRIBUTES[..], b"", b"\x01\x01"] {
+            assert!(text_attributes(none).is_empty(), "{none:?}");
+        }
     }
 }

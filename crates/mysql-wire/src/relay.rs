@@ -10,12 +10,12 @@
 
 mod control;
 
-use self::control::end_status;
+use self::control::{end_status, insert};
 use crate::Malformed;
 use crate::capability::Capabilities;
 use crate::local_file::FileWalk;
 use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
-use crate::reply::{EofPacket, SessionChange, Shown};
+use crate::reply::{EOF_BYTES, EofPacket, SessionChange, Shown};
 use crate::result::Column;
 use crate::statement::PrepareOk;
 use crate::status::Status;
@@ -206,6 +206,7 @@ impl Relay {
         let mut wants_file = false;
         let mut need = 0;
         while self.passing == 0 && self.state != State::Done && !wants_file {
+            at = self.pass_rows(buffer, at);
             let Some(header) = Header::parse(&buffer[at..]) else {
                 break;
             };
@@ -262,17 +263,39 @@ impl Relay {
         bytes
     }
 
+    /// Counts and numbers the whole rows that come next, and returns where they end. The same happens to them in
+    /// [`Relay::advance`]: most of a long result is these.
+    fn pass_rows(&mut self, buffer: &mut [u8], mut at: usize) -> usize {
+        if self.state != State::Rows || self.continued || self.eof_due {
+            return at;
+        }
+        while let Some(&[low, middle, high, sequence, first]) = buffer[at..].first_chunk() {
+            let payload_bytes = u32::from_le_bytes([low, middle, high, 0]) as usize;
+            let end = at + HEADER_BYTES + payload_bytes;
+            let whole = end <= buffer.len() && payload_bytes < PAYLOAD_BYTES_MAX;
+            // What begins so may end the rows.
+            if !whole || payload_bytes == 0 || first >= 0xFE {
+                break;
+            }
+            let sequence = sequence.wrapping_add(self.shift);
+            buffer[at + 3] = sequence;
+            self.next_sequence = sequence.wrapping_add(1);
+            self.outcome.rows += 1;
+            at = end;
+        }
+        at
+    }
+
     /// True for a packet whose payload does not matter: a row or a column definition. Needs the
     /// first payload byte to tell a row from what ends it; without one the answer is false.
     fn is_opaque(&self, bytes: &[u8], header: Header) -> bool {
         if self.continued {
             return true;
         }
-        let first = bytes[HEADER_BYTES..]
-            .iter()
-            .take(header.payload_bytes)
-            .next()
-            .copied();
+        let first = match header.payload_bytes {
+            0 => None,
+            _ => bytes.get(HEADER_BYTES).copied(),
+        };
         let ends = matches!((first, header.payload_bytes), (Some(0xFF), _) | (None, _))
             || (first == Some(0xFE) && header.payload_bytes < PAYLOAD_BYTES_MAX);
         match self.state {
@@ -371,17 +394,21 @@ impl Relay {
     /// Inserts the EOF that the client expects behind column definitions; returns its length.
     fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize, status: Status) -> usize {
         self.eof_due = false;
-        let mut packet = vec![5, 0, 0, self.next_sequence];
-        EofPacket {
+        let eof = EofPacket {
             warnings: 0,
             status,
-        }
-        .encode(&mut packet);
+        };
+        let header = Header {
+            payload_bytes: EOF_BYTES,
+            sequence: self.next_sequence,
+        };
+        let mut packet = [0; HEADER_BYTES + EOF_BYTES];
+        packet[..HEADER_BYTES].copy_from_slice(&header.encode());
+        packet[HEADER_BYTES..].copy_from_slice(&eof.bytes());
         self.shift = self.shift.wrapping_add(1);
         self.next_sequence = self.next_sequence.wrapping_add(1);
-        let bytes = packet.len();
-        buffer.splice(at..at, packet);
-        bytes
+        insert(buffer, at, &packet);
+        packet.len()
     }
 
     /// The walk over the file that the server has asked for.

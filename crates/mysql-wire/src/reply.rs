@@ -7,6 +7,7 @@ mod session;
 mod tracking;
 
 pub use err::ErrPacket;
+pub(crate) use ok::{EOF_BYTES, quieten};
 pub use ok::{EofPacket, OkPacket};
 pub use session::{SessionChange, session_changes};
 pub use tracking::{Shown, Tracking};

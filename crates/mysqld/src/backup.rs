@@ -110,18 +110,34 @@ pub fn write_login(path: &Path, donor: &Options, user: &str, password: &str) -> 
     written.map_err(Error::file("write", path))
 }
 
-/// The GTID position that a prepared backup has.
+/// The place in the donor's binary log that a prepared backup has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// The log's name, without a directory.
+    pub file: String,
+    pub offset: u64,
+    /// The GTID position there.
+    pub gtids: String,
+}
+
+/// Reads what a prepared backup notes.
 ///
 /// # Errors
 /// It notes none, which is so without a binary log.
-pub fn position(files: &Path) -> Result<String, String> {
+pub fn noted(files: &Path) -> Result<Noted, String> {
+    const NONE: &str = "the backup notes no position of the binary log";
     let notes = NOTES.iter().map(|name| files.join(name));
-    let text = notes
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .next()
-        .ok_or("the backup notes no position of the binary log")?;
-    // File, offset, GTIDs; there are no blanks in any of them.
-    Ok(text.split_whitespace().nth(2).unwrap_or("").to_owned())
+    let mut texts = notes.filter_map(|path| fs::read_to_string(path).ok());
+    let text = texts.next().ok_or(NONE)?;
+    // There are no blanks in any of them.
+    let mut words = text.split_whitespace();
+    let file = words.next().ok_or(NONE)?;
+    let offset = words.next().and_then(|offset| offset.parse().ok());
+    Ok(Noted {
+        file: file.to_owned(),
+        offset: offset.ok_or(NONE)?,
+        gtids: words.next().unwrap_or("").to_owned(),
+    })
 }
 
 /// Where the files for a server arrive; empty now.
@@ -241,16 +257,17 @@ mod tests {
     #[test]
     fn the_position_stands_behind_the_file_and_the_offset() {
         let home = tempfile::tempdir().expect("a directory");
-        position(home.path()).expect_err("no notes");
+        noted(home.path()).expect_err("no notes");
         let note = |name: &str, text: &str| fs::write(home.path().join(name), text);
+        let place = |gtids: &str| Noted {
+            file: "binlog.000002".to_owned(),
+            offset: 342,
+            gtids: gtids.to_owned(),
+        };
         note(NOTES[1], "binlog.000002\t342\t0-1-5,1-2-7\n").expect("written");
-        assert_eq!(position(home.path()).as_deref(), Ok("0-1-5,1-2-7"));
+        assert_eq!(noted(home.path()), Ok(place("0-1-5,1-2-7")));
         note(NOTES[0], "binlog.000002\t342\t\n").expect("written");
-        assert_eq!(
-            position(home.path()).as_deref(),
-            Ok(""),
-            "nothing was executed"
-        );
+        assert_eq!(noted(home.path()), Ok(place("")), "nothing was executed");
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod backup;
 mod binary;
 mod config;
 mod error;
+pub mod logs;
 mod server;
 mod template;
 

@@ -77,12 +77,12 @@ impl Server {
         })
     }
 
-    /// The server that already runs on this directory, if there is one: its pid file names a process
-    /// that was started with this directory's configuration.
+    /// The server that already runs on this directory, if there is one: a process that was started with this
+    /// directory's configuration. A server that recovers from a crash has no pid file yet, and one that shuts down has none
+    /// any more; two servers on the same files destroy them.
     pub fn adopt(options: Options) -> Option<Server> {
-        let text = fs::read_to_string(options.pid_file()).ok()?;
-        let pid = Pid::from_raw(text.trim().parse().ok()?)?;
-        runs_on(pid, &options).then_some(Server {
+        let pid = processes().find(|pid| runs_on(*pid, &options))?;
+        Some(Server {
             options,
             pid,
             child: None,
@@ -209,6 +209,12 @@ impl Server {
         }
         true
     }
+}
+
+/// All processes that this user can see.
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
 /// A process is this server when it was started with this directory's configuration file: pids are

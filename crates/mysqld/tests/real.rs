@@ -48,6 +48,18 @@ fn a_server_is_started_adopted_after_its_parent_forgot_it_and_stopped() {
     assert!(Server::adopt(options).is_none());
 }
 
+/// As while it recovers, and while it shuts down.
+#[test]
+fn a_server_without_a_pid_file_is_adopted() {
+    let Some(binary) = mariadb() else { return };
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut server = started(&binary, dir.path());
+    std::fs::remove_file(dir.path().join("t1/mysqld.pid")).expect("it wrote one");
+    let adopted = Server::adopt(server.options().clone()).expect("it runs");
+    assert_eq!(adopted.pid(), server.pid());
+    server.stop(PATIENCE).expect("stopped");
+}
+
 #[test]
 fn a_killed_server_starts_again_on_its_data() {
     let Some(binary) = mariadb() else { return };

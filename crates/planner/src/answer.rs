@@ -2,7 +2,9 @@
 //!
 //! Must not know: how an answer is found; [`crate::tiers`] does that.
 
+mod estimate;
 pub(crate) mod reduced;
+mod renamed;
 
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use sqltext::Mode;
 use crate::merge::{self, Aggregate, Comparison, Having, Key, List};
 use crate::place::Tables;
 
+pub use estimate::{Estimate, Source};
 pub use reduced::{Passed, Reduced, Reduction};
 
 /// How much of a SELECT the shards do by themselves.
@@ -53,8 +56,10 @@ pub struct Sending {
     pub fragments: Vec<Fragment>,
     /// What takes the rows up on each group, for each fragment.
     pub tables: Vec<Part>,
+    /// Which of the fragments of `instead` fetches the same rows, for each fragment.
+    pub places: Vec<usize>,
     /// What each fragment is expected to give.
-    pub expected: Vec<Volume>,
+    pub expected: Vec<Estimate>,
     /// If the rows of all have more bytes, the statement is answered otherwise.
     pub bytes_max: u64,
     /// How it is answered then, and wherever else the tables cannot be sent.

@@ -40,10 +40,10 @@ pub mod views;
 
 pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
-    Answer, Asked, Changing, Finish, Fragment, Load, Merging, Order, Part, Passed, Reduced,
-    Reduction, Scratch, Sending, Tier, Unanswered, Volume, Written,
+    Answer, Asked, Changing, Estimate, Finish, Fragment, Load, Merging, Order, Part, Passed,
+    Reduced, Reduction, Scratch, Sending, Source, Tier, Unanswered, Volume, Written,
 };
-pub use broadcast::{Sizes, by_broadcast, every_broadcast};
+pub use broadcast::{Ran, Seen, Sizes, by_broadcast, every_broadcast};
 pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys, orders_by_place};
 pub use catalog::{Catalog, Kind};
 pub use columns::{FIELD_END, ROW_END, put_field};
@@ -53,4 +53,4 @@ pub use gather::{asks_for_sizes, order_by_size, to_change};
 pub use read::read;
 pub use shards::groups_of;
 pub use tiers::answer;
-pub use values::{SessionValue, session_values, with_values};
+pub use values::{Scalar, SessionValue, scalars, session_values, with_scalars, with_values};

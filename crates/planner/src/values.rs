@@ -2,11 +2,15 @@
 //! LAST_INSERT_ID() and their like. The session is asked for them, and what it says stands in their
 //! places, under the names that columns would have had.
 
+mod scalars;
+
 use sqlparser::ast::{Query, Select, SelectItem, SetExpr};
 use sqltext::{Mode, Piece, PieceKind, pieces, spliced, ticked};
 
 use crate::functions;
 use crate::parse;
+
+pub use scalars::{Scalar, scalars, with_scalars};
 
 /// An expression that the session is to be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
 use crate::epoll::{Direction, Epoll, SourceId};
+use crate::pooled::rarely;
 use crate::ring::{OpId, Ring};
 use crate::runtime::{self, Driver, Runtime};
 use crate::stream::Stream;
@@ -158,7 +159,8 @@ impl Descriptor {
                     let id = ring.borrow_mut().receive(self, buffer);
                     let (result, back) = self.flight(id).await;
                     buffer = back;
-                    usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
+                    let received = usize::try_from(result);
+                    received.map_err(|_| Errno::from_raw_os_error(-result))
                 }
                 Interface::Epoll(epoll, source) => {
                     self.receive_at_once(epoll, source, &mut buffer).await
@@ -167,8 +169,23 @@ impl Descriptor {
             match received {
                 Ok(bytes) => return (Ok(bytes), buffer),
                 Err(Errno::INTR | Errno::AGAIN) => {}
+                // It has waited for long: the buffer is another one from here on.
+                Err(Errno::CANCELED) if buffer.is_empty() => {
+                    let room = std::mem::take(&mut buffer).capacity();
+                    self.wait_without_buffer().await;
+                    buffer.reserve_exact(room);
+                }
                 Err(error) => return (Err(error.into()), buffer),
             }
+        }
+    }
+
+    /// Waits until there is something to receive, or the end.
+    async fn wait_without_buffer(self: &Rc<Self>) {
+        if let Driver::Ring(ring) = &self.runtime.driver {
+            let id = ring.borrow_mut().readable(self);
+            self.flight(id).await;
+            self.more.set(true);
         }
     }
 
@@ -198,10 +215,13 @@ impl Descriptor {
     pub(crate) async fn send(
         self: &Rc<Self>,
         buffer: Vec<u8>,
-        range: Range<usize>,
+        mut range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
         match self.interface() {
-            Interface::Ring(ring) => self.send_by_ring(ring, buffer, range).await,
+            Interface::Ring(ring) => match self.send_now(ring, &buffer, &mut range) {
+                Some(sent) => (sent, buffer),
+                None => rarely(self.send_later(ring, buffer, range)).await,
+            },
             Interface::Epoll(epoll, source) => {
                 let sent = self.send_at_once(epoll, source, &buffer[range]).await;
                 (sent, buffer)
@@ -209,28 +229,23 @@ impl Descriptor {
         }
     }
 
-    async fn send_by_ring(
+    /// Sends by the ring what need not be waited for, which is nearly every send; `None` leaves `range` to be sent.
+    fn send_now(
         self: &Rc<Self>,
         ring: &RefCell<Ring>,
-        mut buffer: Vec<u8>,
-        mut range: Range<usize>,
-    ) -> (io::Result<()>, Vec<u8>) {
+        buffer: &[u8],
+        range: &mut Range<usize>,
+    ) -> Option<io::Result<()>> {
         // Two sends in flight could overtake one another.
-        poll_fn(|context| {
-            let Some(id) = self.sending.get() else {
-                return Poll::Ready(());
-            };
-            let before = ring.borrow_mut().wait(&id, Waiter::of(context));
-            drop(before);
-            Poll::Pending
-        })
-        .await;
+        if self.sending.get().is_some() {
+            return None;
+        }
         if let Some(number) = self.send_error.take() {
-            return (Err(io::Error::from_raw_os_error(number)), buffer);
+            return Some(Err(io::Error::from_raw_os_error(number)));
         }
         // With nothing to share the next call to the kernel with, a call of its own is cheaper than
         // an operation, and the peer works while we go on.
-        if !range.is_empty() && self.runtime.is_alone(ring) {
+        if range.start < range.end && self.runtime.is_alone(ring) {
             #[cfg(test)]
             {
                 ring.borrow_mut().direct += 1;
@@ -239,14 +254,38 @@ impl Descriptor {
             match rustix::net::send(self, &buffer[range.clone()], flags) {
                 Ok(sent) => range.start += sent,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return (Err(error.into()), buffer),
+                Err(error) => return Some(Err(error.into())),
             }
         }
-        if range.len() <= SOON_BYTES_MAX {
-            if !range.is_empty() {
-                ring.borrow_mut().send_soon(self, &buffer[range]);
+        if range.len() > SOON_BYTES_MAX {
+            return None;
+        }
+        if range.start < range.end {
+            ring.borrow_mut().send_soon(self, &buffer[range.clone()]);
+        }
+        Some(Ok(()))
+    }
+
+    /// The same where something is to be waited for: the send before, or the kernel's room for a long one.
+    async fn send_later(
+        self: &Rc<Self>,
+        ring: &RefCell<Ring>,
+        mut buffer: Vec<u8>,
+        mut range: Range<usize>,
+    ) -> (io::Result<()>, Vec<u8>) {
+        if self.sending.get().is_some() {
+            poll_fn(|context| {
+                let Some(id) = self.sending.get() else {
+                    return Poll::Ready(());
+                };
+                let before = ring.borrow_mut().wait(&id, Waiter::of(context));
+                drop(before);
+                Poll::Pending
+            })
+            .await;
+            if let Some(sent) = self.send_now(ring, &buffer, &mut range) {
+                return (sent, buffer);
             }
-            return (Ok(()), buffer);
         }
         while !range.is_empty() {
             let id = ring.borrow_mut().send(self, buffer, range.clone());

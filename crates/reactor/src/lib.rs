@@ -26,6 +26,7 @@
 mod clock;
 mod connect;
 mod cores;
+mod counting;
 mod credentials;
 mod descriptor;
 mod epoll;
@@ -42,14 +43,16 @@ mod tasks;
 mod time;
 mod timers;
 
-pub use crate::clock::{since_origin_us, turn_us};
+pub use crate::clock::{since_origin_us, turn, turn_us};
 pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
+pub use crate::counting::Counting;
 pub use crate::credentials::{Credentials, user_name};
 pub use crate::listening::{
     Acceptor, Address, CoreAcceptor, Listener, SOCKET_PATH_BYTES_MAX, Watcher, inherited, listen,
 };
 pub use crate::mapped::mapped;
-pub use crate::pooled::{Pooled, pooled};
+pub use crate::pooled::{Pooled, pooled, rarely};
+pub use crate::runtime::recall_idle_receives;
 pub use crate::sock::{Closer, Sock};
 pub use crate::spare::{give_spare_back, spare_bytes};
 pub use crate::stream::Stream;

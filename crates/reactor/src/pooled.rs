@@ -1,8 +1,8 @@
-//! Futures of short lives in memory that the core uses again.
+//! Futures apart from the task that waits for them.
 //!
-//! A task is as large as the largest thing that it ever waits for. What it rarely waits for stands in a box
-//! of its own; what it does for every command would ask the allocator each time. Here it gets the room that
-//! the last one of its size left on this core.
+//! A task is as large as the largest thing that it ever waits for, and what it waits for is compiled into it. What it
+//! rarely waits for stands in a box of its own ([`rarely`]). What it does for every command would ask the allocator
+//! each time: it gets the room that the last one of its size left on this core ([`pooled`]).
 
 #![expect(unsafe_code, reason = "a future is built in memory that is used again")]
 
@@ -16,9 +16,9 @@ use std::task::{Context, Poll};
 /// Rooms that a thread keeps; more are freed.
 const SPARE_MAX: usize = 64;
 
-/// A future in its room. Dropped, it leaves the room to the next.
-pub struct Pooled<F> {
-    place: NonNull<F>,
+/// A future in its room, of which nothing is known but what it gives. Dropped, it leaves the room to the next.
+pub struct Pooled<'a, T> {
+    place: NonNull<dyn Future<Output = T> + 'a>,
 }
 
 /// Memory of this layout that holds nothing.
@@ -34,13 +34,13 @@ thread_local! {
     static SPARE: RefCell<Spare> = RefCell::default();
 }
 
-/// The future that `make` gives, elsewhere than in the task that waits for it.
-pub fn pooled<F: Future>(make: impl FnOnce() -> F) -> Pooled<F> {
+/// The future that `make` gives, elsewhere than in the task that waits for it. Its code is compiled for the function
+/// that calls this, once, and not for everybody who waits for what that gives.
+pub fn pooled<'a, F: Future + 'a>(make: impl FnOnce() -> F) -> Pooled<'a, F::Output> {
     let layout = Layout::new::<F>();
     if layout.size() == 0 {
-        return Pooled {
-            place: NonNull::from(Box::leak(Box::new(make()))),
-        };
+        let place = NonNull::from(Box::leak(Box::new(make())));
+        return Pooled { place };
     }
     let room = Room::take(layout);
     let place = room.memory.cast::<F>();
@@ -51,10 +51,20 @@ pub fn pooled<F: Future>(make: impl FnOnce() -> F) -> Pooled<F> {
     Pooled { place }
 }
 
-impl<F: Future> Future for Pooled<F> {
-    type Output = F::Output;
+/// The future in a box that tells nothing of it but what it gives: neither its code nor its room becomes its
+/// caller's, whose own way stays short.
+#[cold]
+#[inline(never)]
+pub fn rarely<'a, T>(
+    future: impl Future<Output = T> + 'a,
+) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+    Box::pin(future)
+}
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+impl<T> Future for Pooled<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         // SAFETY: the future was written there and is dropped with this value only; nobody else knows the
         // place, and it is never moved from there.
         let future = unsafe { Pin::new_unchecked(self.get_mut().place.as_mut()) };
@@ -62,11 +72,13 @@ impl<F: Future> Future for Pooled<F> {
     }
 }
 
-impl<F> Drop for Pooled<F> {
+impl<T> Drop for Pooled<'_, T> {
     fn drop(&mut self) {
+        // SAFETY: as above.
+        let layout = Layout::for_value(unsafe { self.place.as_ref() });
         let room = Room {
             memory: self.place.cast(),
-            layout: Layout::new::<F>(),
+            layout,
         };
         // SAFETY: as above; it is not touched any more.
         unsafe { self.place.drop_in_place() };
@@ -124,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn poll_once<F: Future>(future: &mut Pooled<F>) -> Poll<F::Output> {
+    fn poll_once<T>(future: &mut Pooled<'_, T>) -> Poll<T> {
         let mut context = Context::from_waker(std::task::Waker::noop());
         Pin::new(future).poll(&mut context)
     }

@@ -68,6 +68,8 @@ pub(crate) struct Op {
     generation: u32,
     phase: Phase,
     kind: Kind,
+    /// For how many looks at idle receives it has waited.
+    looks: u8,
     buffer: Vec<u8>,
     /// Keeps the descriptor from being closed, and its number from being given to another socket.
     descriptor: Option<Rc<Descriptor>>,
@@ -538,6 +540,7 @@ impl Op {
             generation: 0,
             phase: Phase::Free,
             kind: Kind::Other,
+            looks: 0,
             buffer: Vec::new(),
             descriptor: None,
             waiter: None,
@@ -575,6 +578,6 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
+mod idle;
 #[cfg(test)]
-#[path = "ring_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::clock;
 use crate::cores::Io;
@@ -44,7 +44,8 @@ pub(crate) struct Runtime {
     pub(crate) timers: RefCell<Timers>,
     pub(crate) driver: Driver,
     remote: Arc<Remote>,
-    born: Instant,
+    /// When it began, as all its times by the clock of [`clock::since_origin_us`].
+    born_us: u64,
     calls_left: Cell<u32>,
 }
 
@@ -55,6 +56,16 @@ thread_local! {
 /// The core that this thread is.
 pub(crate) fn current() -> Option<Rc<Runtime>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok()?
+}
+
+/// To be called from time to time on a core, as once a second: sockets on which nothing has come for some of these
+/// times give up the memory in which they would receive it. On epoll nothing is given up.
+pub fn recall_idle_receives() {
+    if let Some(runtime) = current()
+        && let Driver::Ring(ring) = &runtime.driver
+    {
+        ring.borrow_mut().recall_idle();
+    }
 }
 
 /// Wakes a task from any thread.
@@ -82,7 +93,7 @@ impl Runtime {
             timers: RefCell::new(Timers::new()),
             driver,
             remote,
-            born: Instant::now(),
+            born_us: clock::since_origin_us(),
             calls_left: Cell::new(0),
         }))
     }
@@ -134,25 +145,21 @@ impl Runtime {
             Driver::Epoll(epoll) => epoll.borrow_mut().turn(wait, woken),
         }
         self.remote.up(|task| self.tasks.queue(task));
-        let now = Instant::now();
-        clock::turned(now);
+        let now_us = clock::turned();
         if self.timers.borrow().next().is_some() {
-            self.timers.borrow_mut().advance(self.tick_of(now), woken);
+            self.timers
+                .borrow_mut()
+                .advance(self.tick_of(now_us), woken);
         }
         woken.drain(..).for_each(Waiter::wake);
     }
 
     fn until_next_timer(&self) -> Option<Duration> {
         let tick = self.timers.borrow().next()?;
-        let due = self.born + Duration::from_millis(tick);
-        let wait = due.saturating_duration_since(Instant::now());
+        let due_us = tick.saturating_mul(1000).saturating_add(self.born_us);
+        let wait_us = due_us.saturating_sub(clock::since_origin_us());
         // Whole milliseconds, upwards: epoll knows no others, and an early waking is in vain.
-        let whole = Duration::from_millis(wait.as_millis() as u64);
-        Some(if whole < wait {
-            whole + Duration::from_millis(1)
-        } else {
-            whole
-        })
+        Some(Duration::from_millis(wait_us.div_ceil(1000)))
     }
 
     /// True when the running task is the only one that has anything to do, in this turn and in those before. Counts
@@ -167,8 +174,8 @@ impl Runtime {
     }
 
     /// The tick that is over at this time.
-    pub(crate) fn tick_of(&self, time: Instant) -> u64 {
-        time.saturating_duration_since(self.born).as_millis() as u64
+    pub(crate) fn tick_of(&self, time_us: u64) -> u64 {
+        time_us.saturating_sub(self.born_us) / 1000
     }
 
     /// Counts a system call of the running task. Pending when it has had its share: the task runs

@@ -86,9 +86,10 @@ impl Sock {
     /// may run beside it.
     ///
     /// Dropped while it waits: see the crate's word on cancellation.
-    pub async fn recv(&self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+    // No future of its own around the one below: an idle session is as large as what it waits in.
+    pub fn recv(&self, buffer: Vec<u8>) -> impl Future<Output = (io::Result<usize>, Vec<u8>)> {
         debug_assert!(buffer.len() < buffer.capacity(), "a receive needs room");
-        self.descriptor.receive(buffer).await
+        self.descriptor.receive(buffer)
     }
 
     /// Sends the bytes of `buffer` in `range`, all of them. The buffer comes back in every case.
@@ -96,8 +97,12 @@ impl Sock {
     /// told only by the next call. One at a time; a receive may run beside it.
     ///
     /// Dropped while it waits: see the crate's word on cancellation.
-    pub async fn send(&self, buffer: Vec<u8>, range: Range<usize>) -> (io::Result<()>, Vec<u8>) {
-        self.descriptor.send(buffer, range).await
+    pub fn send(
+        &self,
+        buffer: Vec<u8>,
+        range: Range<usize>,
+    ) -> impl Future<Output = (io::Result<()>, Vec<u8>)> {
+        self.descriptor.send(buffer, range)
     }
 
     /// True while the peer has neither closed nor sent anything unasked. One system call; meant for

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
+use crate::clock;
 use crate::runtime::{self, Runtime};
 use crate::tasks::Waiter;
 use crate::timers::TimerId;
@@ -22,10 +23,9 @@ impl Timer {
     fn set(limit: Duration, waiter: Waiter) -> Timer {
         let runtime = runtime::current().expect("timers are set on a core");
         // The tick after the one in which the time is over: never early.
-        let tick = match Instant::now().checked_add(limit) {
-            Some(due) => runtime.tick_of(due) + 1,
-            None => u64::MAX,
-        };
+        let limit_us = u64::try_from(limit.as_micros()).ok();
+        let due_us = limit_us.and_then(|us| us.checked_add(clock::since_origin_us()));
+        let tick = due_us.map_or(u64::MAX, |due_us| runtime.tick_of(due_us) + 1);
         let id = runtime.timers.borrow_mut().set(tick, waiter);
         Timer {
             runtime,

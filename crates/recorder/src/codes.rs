@@ -9,6 +9,13 @@ macro_rules! codes {
         pub enum $type { $($name = $number),* }
 
         impl $type {
+            /// Itself.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $($type::$name => $word),*
+                }
+            }
+
             /// The word of a number; another release may have had more.
             pub(crate) fn word_of(number: u64) -> Option<&'static str> {
                 match number {
@@ -81,6 +88,6 @@ codes! {
     Question {
         1 Confirm "confirm_loss", 2 Cut "cut_off", 3 Fence "fence", 4 Halt "stop_receiving", 5 Look "position",
         6 Reach "apply_received", 7 Lead "lead", 8 Open "take_writes", 9 Follow "follow", 10 Pause "pause_clients",
-        11 Close "read_only", 12 Record "record",
+        11 Close "read_only", 12 Record "record", 13 Point "point",
     }
 }

@@ -220,6 +220,8 @@ impl Balance {
     where
         I: Iterator<Item = &'a Server> + Clone,
     {
+        // So it is where the group has no replicas.
+        servers.clone().next()?;
         let servers = servers.take(SERVERS_MAX);
         let (mut all_fit, mut all_in, mut all_near) = (0u128, 0u128, 0u128);
         for (at, server) in servers.clone().enumerate() {

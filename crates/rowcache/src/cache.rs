@@ -31,7 +31,7 @@ use farm::{Container, ServerId};
 use crate::counts::Counts;
 use crate::feed::{Feed, lock};
 use crate::key::Known;
-use crate::shard::{Facts, Remembered, Shard, cost};
+use crate::shard::{Facts, KeyRef, Remembered, Shard, cost};
 
 /// Parts of a space, each with a lock of its own.
 const SHARDS: usize = 32;
@@ -98,9 +98,13 @@ impl Space {
         }
     }
 
-    fn place(&self, key: &[u8]) -> (&Mutex<Shard>, usize) {
-        let hash = usize::try_from(self.hasher.hash_one(key) >> 16).unwrap_or(0);
-        (&self.shards[hash % SHARDS], hash / SHARDS % PLACES)
+    /// The key's part, its place there, and the key with its hash.
+    fn place<'k>(&self, bytes: &'k [u8]) -> (&Mutex<Shard>, usize, KeyRef<'k>) {
+        let hash = self.hasher.hash_one(bytes);
+        // The table of a part goes by the lowest bits and the highest: it has the hash to itself.
+        let at = usize::try_from(hash >> 40).unwrap_or(0);
+        let key = KeyRef { bytes, hash };
+        (&self.shards[at % SHARDS], at / SHARDS % PLACES, key)
     }
 
     /// From now on rows may be put in; `ascii` where only such keys have the same bytes in the binlog
@@ -161,7 +165,7 @@ impl Space {
     }
 
     fn mark(&self, key: &[u8], number: u64) {
-        let (shard, place) = self.place(key);
+        let (shard, place, key) = self.place(key);
         let mut shard = lock(shard);
         shard.changed[place] = shard.changed[place].max(number);
         if shard.remove(key) {
@@ -169,16 +173,10 @@ impl Space {
         }
     }
 
-    /// The key's row, if it is known.
-    pub fn get(&self, key: &[u8]) -> Option<Remembered> {
-        let (shard, _) = self.place(key);
-        let found = lock(shard).get(key, |read_us| self.feed.has_read_until(read_us));
-        let count = match found {
-            Some(_) => &self.counts.hits,
-            None => &self.counts.misses,
-        };
-        count.fetch_add(1, Relaxed);
-        found
+    /// The key's row, if it is known. Who looks tells [`Counts::looked`] what became of it.
+    pub fn look(&self, key: &[u8]) -> Option<Remembered> {
+        let (shard, _, key) = self.place(key);
+        lock(shard).get(key, |read_us| self.feed.has_read_until(read_us))
     }
 
     /// Before a read whose rows may be put in; `None` where none may.
@@ -206,7 +204,7 @@ impl Space {
         let number = servers.iter().map(known).min().unwrap_or(0);
         let fits = cost(key, value) <= self.bytes_max;
         let fits = fits && (key.is_ascii() || !self.ascii.load(Relaxed));
-        let (shard, place) = self.place(key);
+        let (shard, place, key) = self.place(key);
         let mut shard = lock(shard);
         let same = self.generation.load(Acquire) == lease.generation;
         if !fits || !same || number == 0 || shard.changed[place] > number {
@@ -248,7 +246,7 @@ impl Space {
 
     /// Nothing has changed the key's row since it was vouched for, as far as has been read.
     pub fn is_unchanged(&self, key: &[u8], voucher: &Voucher) -> bool {
-        let (shard, place) = self.place(key);
+        let (shard, place, _) = self.place(key);
         let shard = lock(shard);
         shard.changed[place] <= voucher.number
             && self.open.load(Acquire)
@@ -366,7 +364,7 @@ mod tests {
     }
 
     fn read(space: &Space, key: &str) -> Option<String> {
-        let row = space.get(key.as_bytes())?;
+        let row = space.look(key.as_bytes())?;
         Some(String::from_utf8_lossy(row.value()).into_owned())
     }
 

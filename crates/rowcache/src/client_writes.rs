@@ -74,7 +74,7 @@ impl Written {
         match &mut self.position {
             Some(known) if known.covers(position) => return false,
             Some(known) => {
-                let executed = group.executed();
+                let executed = position.may_have_gaps().then(|| group.executed()).flatten();
                 known.join_among(position, executed.as_ref().map(|it| &it.position));
             }
             none => *none = Some(position.clone()),

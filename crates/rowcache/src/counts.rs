@@ -1,6 +1,7 @@
 //! What becomes of gets and rows.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What became of gets and rows, since the space was made.
 #[derive(Debug, Default)]
@@ -14,4 +15,15 @@ pub struct Counts {
     pub evicted: AtomicU64,
     /// How often everything was voided.
     pub emptied: AtomicU64,
+}
+
+impl Counts {
+    /// So many rows were looked for and found, and so many were not: a core's counters are not written for each.
+    pub fn looked(&self, hits: u64, misses: u64) {
+        for (count, looks) in [(&self.hits, hits), (&self.misses, misses)] {
+            if looks > 0 {
+                count.fetch_add(looks, Relaxed);
+            }
+        }
+    }
 }

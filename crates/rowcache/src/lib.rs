@@ -29,6 +29,9 @@ pub use feed::Feed;
 pub use shard::{Facts, Remembered};
 pub use table_clock::{TableClock, TableClocks};
 
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
 /// All of it, for one farm; the same for as long as a router runs.
 #[derive(Debug, Default)]
 pub struct ReadState {
@@ -40,4 +43,15 @@ pub struct ReadState {
     pub clocks: TableClocks,
     /// What key-value clients have had acknowledged before its commit.
     pub early: EarlyWrites,
+    /// What the key-value engine keeps for all cores.
+    guest: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl ReadState {
+    /// What the key-value engine keeps for all cores: made when it is wanted first. `None` where something of
+    /// another type is kept.
+    pub fn guest<T: Any + Send + Sync + Default>(&self) -> Option<Arc<T>> {
+        let guest = self.guest.get_or_init(|| Arc::new(T::default()));
+        Arc::clone(guest).downcast().ok()
+    }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
 /// What an entry costs beside its key and value.
@@ -37,13 +37,70 @@ impl Remembered {
 /// Rows, and when keys were changed.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    entries: HashMap<Bytes, Entry>,
+    entries: HashMap<Bytes, Entry, BuildHasherDefault<Told>>,
     /// Keys in the order in which they may go, with the entry's turn.
-    order: VecDeque<(Box<[u8]>, u64)>,
+    order: VecDeque<(OwnKey, u64)>,
     turns: u64,
     bytes: usize,
     /// Which transaction changed a key of the place last.
     pub changed: Vec<u64>,
+}
+
+/// A key with its hash, which is worked out once for the choice of a part and for its table. Who makes one keeps to one
+/// hash, under a secret of the process: clients choose keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRef<'k> {
+    pub bytes: &'k [u8],
+    pub hash: u64,
+}
+
+/// The same, owned.
+type OwnKey = (Box<[u8]>, u64);
+
+/// What an entry is found by.
+trait Keyed {
+    fn key(&self) -> KeyRef<'_>;
+}
+
+impl Keyed for KeyRef<'_> {
+    fn key(&self) -> KeyRef<'_> {
+        *self
+    }
+}
+
+impl PartialEq for dyn Keyed + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.key().bytes == other.key().bytes
+    }
+}
+
+impl Eq for dyn Keyed + '_ {}
+
+impl Hash for dyn Keyed + '_ {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.key().hash);
+    }
+}
+
+/// Gives the hash that it is told.
+#[derive(Default)]
+pub(crate) struct Told(u64);
+
+impl Hasher for Told {
+    fn write(&mut self, bytes: &[u8]) {
+        // Nobody tells it bytes; they would count all the same.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A key and its value, one behind the other: what follows the look at one is the look at the other.
@@ -51,13 +108,15 @@ pub(crate) struct Shard {
 struct Bytes {
     all: Arc<[u8]>,
     key: usize,
+    hash: u64,
 }
 
 impl Bytes {
-    fn of(key: &[u8], value: &[u8]) -> Bytes {
+    fn of(key: KeyRef<'_>, value: &[u8]) -> Bytes {
         Bytes {
-            all: [key, value].concat().into(),
-            key: key.len(),
+            all: [key.bytes, value].concat().into(),
+            key: key.bytes.len(),
+            hash: key.hash,
         }
     }
 
@@ -66,15 +125,24 @@ impl Bytes {
     }
 }
 
-impl Borrow<[u8]> for Bytes {
-    fn borrow(&self) -> &[u8] {
-        &self.all[..self.key]
+impl Keyed for Bytes {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef {
+            bytes: &self.all[..self.key],
+            hash: self.hash,
+        }
+    }
+}
+
+impl<'k> Borrow<dyn Keyed + 'k> for Bytes {
+    fn borrow(&self) -> &(dyn Keyed + 'k) {
+        self
     }
 }
 
 impl PartialEq for Bytes {
     fn eq(&self, other: &Bytes) -> bool {
-        Borrow::<[u8]>::borrow(self) == Borrow::<[u8]>::borrow(other)
+        self.key().bytes == other.key().bytes
     }
 }
 
@@ -82,7 +150,7 @@ impl Eq for Bytes {}
 
 impl Hash for Bytes {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        Borrow::<[u8]>::borrow(self).hash(hasher);
+        hasher.write_u64(self.hash);
     }
 }
 
@@ -105,7 +173,7 @@ impl Shard {
     /// Without rows, and with so many places for keys.
     pub fn new(places: usize) -> Shard {
         Shard {
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             order: VecDeque::new(),
             turns: 0,
             bytes: 0,
@@ -119,8 +187,8 @@ impl Shard {
     }
 
     /// The key's row, if the end of its read is a good one.
-    pub fn get(&self, key: &[u8], good: impl FnOnce(u64) -> bool) -> Option<Remembered> {
-        let (bytes, entry) = self.entries.get_key_value(key)?;
+    pub fn get(&self, key: KeyRef<'_>, good: impl FnOnce(u64) -> bool) -> Option<Remembered> {
+        let (bytes, entry) = self.entries.get_key_value(&key as &dyn Keyed)?;
         if !good(entry.read_us) {
             return None;
         }
@@ -143,28 +211,28 @@ impl Shard {
     }
 
     /// True when there was a row.
-    pub fn remove(&mut self, key: &[u8]) -> bool {
-        let Some((bytes, _)) = self.entries.remove_entry(key) else {
+    pub fn remove(&mut self, key: KeyRef<'_>) -> bool {
+        let Some((bytes, _)) = self.entries.remove_entry(&key as &dyn Keyed) else {
             return false;
         };
-        self.bytes -= cost(key, bytes.value());
+        self.bytes -= cost(key.bytes, bytes.value());
         true
     }
 
     /// Puts a row in.
-    pub fn insert(&mut self, key: &[u8], value: &[u8], facts: Facts, read_us: u64) {
+    pub fn insert(&mut self, key: KeyRef<'_>, value: &[u8], facts: Facts, read_us: u64) {
         // The same row again is as good as when it was put in first.
-        if let Some((bytes, there)) = self.entries.get_key_value(key)
+        if let Some((bytes, there)) = self.entries.get_key_value(&key as &dyn Keyed)
             && there.facts == facts
             && bytes.value() == value
         {
             return;
         }
         self.remove(key);
-        self.bytes += cost(key, value);
+        self.bytes += cost(key.bytes, value);
         self.turns += 1;
         let turn = self.turns;
-        self.order.push_back((key.into(), turn));
+        self.order.push_back(((key.bytes.into(), key.hash), turn));
         let entry = Entry {
             facts,
             read_us,
@@ -181,20 +249,28 @@ impl Shard {
             let Some((key, turn)) = self.order.pop_front() else {
                 break;
             };
-            match self.entries.get(&*key) {
+            match self.entry(&key) {
                 Some(entry) if entry.turn == turn && entry.used.get() => {
                     entry.used.set(false);
                     self.order.push_back((key, turn));
                 }
-                Some(entry) if entry.turn == turn => gone += u64::from(self.remove(&key)),
+                Some(entry) if entry.turn == turn => gone += u64::from(self.remove(lent(&key))),
                 _ => {}
             }
         }
         if self.order.len() > 2 * self.entries.len() + 64 {
-            let entries = &self.entries;
-            self.order
-                .retain(|(key, turn)| entries.get(&**key).is_some_and(|e| e.turn == *turn));
+            let mut order = std::mem::take(&mut self.order);
+            order.retain(|(key, turn)| self.entry(key).is_some_and(|e| e.turn == *turn));
+            self.order = order;
         }
         gone
     }
+
+    fn entry(&self, key: &OwnKey) -> Option<&Entry> {
+        self.entries.get(&lent(key) as &dyn Keyed)
+    }
+}
+
+fn lent((bytes, hash): &OwnKey) -> KeyRef<'_> {
+    KeyRef { bytes, hash: *hash }
 }

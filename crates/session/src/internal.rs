@@ -34,7 +34,7 @@ use routing::LastRead;
 use rowcache::Feed;
 
 use crate::authentication::vouch::Admitted;
-use crate::serve::{ABOVE, answer_command};
+use crate::serve::{ABOVE, answering};
 
 /// What answers to an internal session look like.
 const INTERNAL: Capabilities = Capabilities::PROTOCOL_41
@@ -89,6 +89,7 @@ impl Internal {
             pass: core.pools.pass(profile),
             database: None,
             process: None,
+            program: None,
             admin: false,
             account_place: None,
         };
@@ -163,7 +164,7 @@ impl Internal {
         session.handle.idle.active_s.set(session.core.now_s.get());
         session.handle.internal_runs.set(Some(true));
         let idle = session.client.begin_heard(request);
-        let mut done = Box::pin(answer_command(session)).await;
+        let mut done = answering(session).await;
         if done.is_ok() && session.transaction.dist_txn.is_some() {
             Box::pin(end::after_command(session)).await;
         }
@@ -231,7 +232,7 @@ impl Internal {
                 }
             }
             if let Some(position) = &one.position {
-                keeping::require(&session.core, &mut session.connections, position.clone());
+                keeping::require(&session.core, &mut session.connections, position);
             }
             session.connections.current.seen.unproved |= one.more;
             if let Some(here) = here {
@@ -284,6 +285,23 @@ pub fn join_written(all: &mut Vec<Written>, now: Vec<Written>) {
                 there.more = one.more;
             }
             None => all.push(one),
+        }
+    }
+}
+
+/// Adds what was written elsewhere to what is to be seen: of neither anything is forgotten.
+pub fn merge_written(all: &mut Vec<Written>, others: &[Written]) {
+    for one in others {
+        match all.iter_mut().find(|there| there.seat == one.seat) {
+            Some(there) => {
+                match (&mut there.position, &one.position) {
+                    (Some(known), Some(position)) => known.join(position),
+                    (known @ None, position) => known.clone_from(position),
+                    (Some(_), None) => {}
+                }
+                there.more |= one.more;
+            }
+            None => all.push(one.clone()),
         }
     }
 }

@@ -43,7 +43,7 @@ pub use execute::transaction::claimed_ids::ClaimedIds;
 pub use execute::transaction::unit_of_work::units_of_work_before;
 
 pub use crate::authentication::vouch::{Admitted, Denied, PlainLogin, Standing, admit};
-pub use crate::internal::{Internal, Lost, Param, Written, join_written, token_of};
+pub use crate::internal::{Internal, Lost, Param, Written, join_written, merge_written, token_of};
 pub use crate::introspection::views::views;
 pub use crate::serve::serve;
 pub use auth::account_places::AccountPlaces;

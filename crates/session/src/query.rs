@@ -13,6 +13,7 @@ use execute::session::Session;
 use execute::variables::own_variables;
 use farm::error;
 use mysql_wire::relay::Expect;
+use reactor::rarely;
 use sqltext::{Class, Facts, MsHint};
 
 use crate::introspection::kill;
@@ -27,7 +28,7 @@ pub(crate) async fn query(session: &mut Session) -> Result<(), End> {
     // Whoever asks each server wants what that server lists.
     if shape.hint != Some(MsHint::All)
         && listing::may_list(&session.variables, &shape)
-        && !Box::pin(listing::list_in_query(session, &mut shape)).await?
+        && !rarely(listing::list_in_query(session, &mut shape)).await?
     {
         return Ok(());
     }
@@ -47,13 +48,13 @@ pub(crate) async fn query(session: &mut Session) -> Result<(), End> {
 #[inline]
 pub(crate) async fn run_query(session: &mut Session, shape: Shape) -> Result<(), End> {
     match (shape.class, shape.verb) {
-        (Class::Local, _) => Box::pin(local::local(session)).await,
+        (Class::Local, _) => rarely(local::local(session)).await,
         _ if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) => {
             let job = Job::Frame(Expect::Results);
-            Box::pin(kill::kill_statement(session, shape, job)).await
+            rarely(kill::kill_statement(session, shape, job)).await
         }
         _ if own_variables::names_own(&session.client.request, &shape) => {
-            match Box::pin(own_variables::own_variables(session, &shape)).await {
+            match rarely(own_variables::own_variables(session, &shape)).await {
                 Some(answered) => answered,
                 None => by_rules::run_command(session, shape, Job::Frame(Expect::Results)).await,
             }
@@ -67,7 +68,7 @@ pub(crate) async fn run_query(session: &mut Session, shape: Shape) -> Result<(),
                 &shape,
                 job,
             ) {
-                return Box::pin(processlist::show_processlist(session, full, job)).await;
+                return rarely(processlist::show_processlist(session, full, job)).await;
             }
             match shown::shows_values(
                 &session.client.request,
@@ -76,20 +77,20 @@ pub(crate) async fn run_query(session: &mut Session, shape: Shape) -> Result<(),
                 &shape,
                 job,
             ) {
-                Some(show) => Box::pin(shown::show_values(session, show, shape, job)).await,
+                Some(show) => rarely(shown::show_values(session, show, shape, job)).await,
                 None => by_rules::run_command(session, shape, job).await,
             }
         }
         _ if shape.facts.contains(Facts::ACCOUNTS)
             && shown::flushes_status(&session.client.request, &session.variables, &shape) =>
         {
-            match Box::pin(shown::hold_for_status(session, &shape)).await? {
+            match rarely(shown::hold_for_status(session, &shape)).await? {
                 true => by_rules::run_command(session, shape, Job::Frame(Expect::Results)).await,
                 false => Ok(()),
             }
         }
         _ if local::asks_version_comment(&session.client.request, &shape) => {
-            Box::pin(local::version_comment(
+            rarely(local::version_comment(
                 &session.core,
                 &mut session.client,
                 &session.variables,

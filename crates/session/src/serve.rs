@@ -36,7 +36,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::{OkPacket, SessionChange};
 use mysql_wire::status::Status;
-use reactor::{Sock, Stream};
+use reactor::{Pooled, Sock, Stream, pooled, rarely};
 use recorder::{Step, note};
 use sqltext::Dialect;
 
@@ -65,11 +65,28 @@ pub(crate) const ABOVE: Above = Above {
     run_text: query::run_text,
 };
 
-/// Serves one accepted connection to its end.
-pub async fn serve(core: Rc<Core>, stream: Stream, mut peer: SocketAddr, mut places: Places) {
-    let Ok(sock) = Sock::adopt(stream) else {
-        return;
+/// Serves one accepted connection to its end, in a task of its own.
+pub fn serve(core: Rc<Core>, stream: Stream, peer: SocketAddr, places: Places) {
+    // Not a part of the task: what a login takes, an idle session does not keep.
+    let opening = pooled(move || open(core, stream, peer, places));
+    // Started here, so that all of a session is compiled for this crate, and not for each that starts one.
+    let life = async move {
+        if let Some((session, places)) = opening.await {
+            live(session).await;
+            drop(places);
+        }
     };
+    reactor::spawn(life).detach();
+}
+
+/// Lets the client log in, and begins its session. `None`: it has been told why not, and is gone.
+async fn open(
+    core: Rc<Core>,
+    stream: Stream,
+    mut peer: SocketAddr,
+    mut places: Places,
+) -> Option<(Box<Session>, Places)> {
+    let sock = Sock::adopt(stream).ok()?;
     let id = core.shared.registry.next_id();
     note(id, Step::Accepted {});
     core.heed_settings();
@@ -78,14 +95,15 @@ pub async fn serve(core: Rc<Core>, stream: Stream, mut peer: SocketAddr, mut pla
     let memory = core.shared.live.memory();
     let mut client = Client::new(channel, bytes_max.min(LOGIN_BYTES_MAX), memory);
     let limit = Duration::from_secs(core.settings().handshake_timeout_s);
-    let login = Box::pin(steps::login(&core, &mut client, &mut peer, id));
+    let login = steps::login(&core, &mut client, &mut peer, id);
     let identity = match reactor::timeout(limit, login).await {
         Some(Ok(identity)) => identity,
         Some(Err(end)) => {
             if matches!(end, End::Refused(why) if NO_LOGIN.contains(&why)) {
                 core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
-            return refused(&core, &end, (peer, id));
+            refused(&core, &end, (peer, id));
+            return None;
         }
         None => {
             // Whom the router itself kept waiting has not failed.
@@ -93,44 +111,60 @@ pub async fn serve(core: Rc<Core>, stream: Stream, mut peer: SocketAddr, mut pla
                 core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
-            return refused(&core, &end, (peer, id));
+            refused(&core, &end, (peer, id));
+            return None;
         }
     };
     note(id, Step::LoggedIn {});
     places.logged_in();
     let of_account = identity.account_place.as_ref().map(AccountPlace::memory);
     client.admit(bytes_max, of_account.unwrap_or(core.shared.live.memory()));
-    let mut session = Session::new(core.clone(), client, identity, peer, id, ABOVE);
-    let end = match Box::pin(begin(
-        &session.core,
-        &mut session.user,
-        &mut session.client,
-        &mut session.variables,
-        &mut session.connections,
-    ))
-    .await
-    {
-        Ok(()) => {
-            session.client.start_compression();
-            run(&mut session).await
-        }
-        Err(end) => end,
+    let mut session = Box::new(Session::new(core, client, identity, peer, id, ABOVE));
+    let begun = {
+        let session = &mut *session;
+        begin(
+            &session.core,
+            &mut session.user,
+            &mut session.client,
+            &mut session.variables,
+            &mut session.connections,
+        )
+        .await
     };
-    if session.transaction.dist_txn.is_some() {
-        Box::pin(end::leave_dist_txn(&mut session)).await;
+    match begun {
+        Ok(()) => Some((session, places)),
+        Err(end) => {
+            bury(session, &end);
+            None
+        }
     }
+}
+
+/// A session's life behind its login.
+async fn live(mut session: Box<Session>) {
+    session.client.start_compression();
+    let end = run(&mut session).await;
+    if session.transaction.dist_txn.is_some() {
+        rarely(end::leave_dist_txn(&mut session)).await;
+    }
+    bury(session, &end);
+}
+
+/// The end of a session. What it holds is given up.
+fn bury(mut session: Box<Session>, end: &End) {
+    let (core, id, peer) = (session.core.clone(), session.handle.id, session.handle.peer);
     for held in session.connections.take_all_held() {
         renew::start_renewal(&core, &session.handle, held);
     }
     drop(session);
     // Its pass is gone, and with it the reason for some connections.
     core.close_unneeded();
-    recorded::ended(id, &end);
+    recorded::ended(id, end);
     tracing::debug!(session = id, peer = %peer, end = end.name(), "session ended");
     if matches!(end, End::Refused(_)) {
         count(&core.counters.protocol_errors);
     }
-    if end == End::TornResult {
+    if *end == End::TornResult {
         count(&core.counters.results_torn);
     }
 }
@@ -141,11 +175,13 @@ fn refused(core: &Core, end: &End, (peer, id): (SocketAddr, u32)) {
     count(&core.counters.logins_refused);
 }
 
-/// The loop: one command after the other, until an end.
+/// The loop: one command after the other, until an end. What is rare is boxed: while the client is idle, the task is as
+/// large as the largest thing that the loop ever waits for.
 async fn run(session: &mut Session) -> End {
     loop {
         if session.core.stage.get() >= Drain::Hurries && session.connections.holds_none() {
-            return killed(&session.core, &session.handle, &mut session.client, false).await;
+            return Box::pin(killed(&session.core, &session.handle, &mut session.client, false))
+                .await;
         }
         session.handle.idle.active_s.set(session.core.now_s.get());
         note_hold(
@@ -159,10 +195,17 @@ async fn run(session: &mut Session) -> End {
         let read = session.client.read(0).await;
         session.handle.idle.waits_for_client.set(false);
         if session.handle.killed.get() {
-            return killed(&session.core, &session.handle, &mut session.client, read.is_ok()).await;
+            let commanded = matches!(read, Ok(()));
+            return Box::pin(killed(
+                &session.core,
+                &session.handle,
+                &mut session.client,
+                commanded,
+            ))
+            .await;
         }
         if session.handle.progress.over.get() {
-            return session.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
+            return Box::pin(session.client.refuse(&error::NET_READ_INTERRUPTED, &[])).await;
         }
         let done = match read {
             Ok(())
@@ -170,30 +213,31 @@ async fn run(session: &mut Session) -> End {
                     && session.connections.holds_none()
                     && is_check(&session.client.request) =>
             {
-                return killed(&session.core, &session.handle, &mut session.client, true).await;
+                return Box::pin(killed(&session.core, &session.handle, &mut session.client, true))
+                    .await;
             }
-            Ok(()) => {
-                // Not a part of this task, which is as large as what it waits for: an idle session
-                // is small.
-                let session = &mut *session;
-                reactor::pooled(move || answer_command(session)).await
-            }
+            Ok(()) => answering(session).await,
             Err(ReadError::NoMemory(full)) => {
-                no_memory::refuse_command(&mut session.client, &mut session.prepared, full).await
+                let (client, prepared) = (&mut session.client, &mut session.prepared);
+                Box::pin(no_memory::refuse_command(client, prepared, full)).await
             }
-            Err(read) => return session.client.refuse_read(read).await,
+            Err(read) => return Box::pin(session.client.refuse_read(read)).await,
         };
         if let Err(end) = done {
             return end;
         }
         if session.transaction.dist_txn.is_some() {
-            Box::pin(end::after_command(session)).await;
+            rarely(end::after_command(session)).await;
         }
     }
 }
 
-/// One command. The rare ones are boxed, so that an idle session is small.
-pub(crate) async fn answer_command(session: &mut Session) -> Result<(), End> {
+/// One command. Not a part of the task that waits for it, which is as large as that: an idle session is small.
+pub(crate) fn answering(session: &mut Session) -> Pooled<'_, Result<(), End>> {
+    pooled(move || answer_command(session))
+}
+
+async fn answer_command(session: &mut Session) -> Result<(), End> {
     let Some(&byte) = session.client.request.payload().first() else {
         return Err(session.client.refuse(&error::MALFORMED_PACKET, &["an empty command"]).await);
     };
@@ -203,13 +247,13 @@ pub(crate) async fn answer_command(session: &mut Session) -> Result<(), End> {
     }
     match Command::try_from(byte) {
         Ok(command) if session.user.sandboxed => {
-            Box::pin(expired::in_sandbox(session, command)).await
+            rarely(expired::in_sandbox(session, command)).await
         }
         Ok(Command::Query) => query::query(session).await,
         Ok(Command::StmtExecute) => prepared::execute(session).await,
-        Ok(Command::StmtPrepare) => Box::pin(prepared::prepare(session)).await,
+        Ok(Command::StmtPrepare) => rarely(prepared::prepare(session)).await,
         Ok(Command::StmtClose) => {
-            Box::pin(cursor::close_statement(
+            rarely(cursor::close_statement(
                 &session.core,
                 &session.handle,
                 &session.client.request,
@@ -219,33 +263,33 @@ pub(crate) async fn answer_command(session: &mut Session) -> Result<(), End> {
             ))
             .await
         }
-        Ok(Command::StmtReset) => Box::pin(cursor::reset_statement(session)).await,
+        Ok(Command::StmtReset) => rarely(cursor::reset_statement(session)).await,
         Ok(Command::StmtSendLongData) if cursor::takes_choice(session) => Ok(()),
-        Ok(Command::StmtSendLongData) => Box::pin(cursor::long_data(session)).await,
-        Ok(Command::StmtBulkExecute) => Box::pin(prepared::bulk_execute(session)).await,
-        Ok(Command::StmtFetch) => Box::pin(cursor::fetch(session)).await,
+        Ok(Command::StmtSendLongData) => rarely(cursor::long_data(session)).await,
+        Ok(Command::StmtBulkExecute) => rarely(prepared::bulk_execute(session)).await,
+        Ok(Command::StmtFetch) => rarely(cursor::fetch(session)).await,
         Ok(Command::Quit) => Err(End::Quit),
         Ok(Command::Ping) => {
             session.client.ok(status_now(&session.variables, &session.transaction)).await
         }
-        Ok(Command::InitDb) => Box::pin(command::init_db(session)).await,
-        Ok(Command::FieldList) => Box::pin(command::field_list(session)).await,
-        Ok(Command::ResetConnection) => Box::pin(command::reset(session)).await,
-        Ok(Command::ChangeUser) => Box::pin(command::change_user(session)).await,
-        Ok(Command::SetOption) => Box::pin(command::set_option(session)).await,
-        Ok(Command::ProcessKill) => Box::pin(kill::process_kill(session)).await,
+        Ok(Command::InitDb) => rarely(command::init_db(session)).await,
+        Ok(Command::FieldList) => rarely(command::field_list(session)).await,
+        Ok(Command::ResetConnection) => rarely(command::reset(session)).await,
+        Ok(Command::ChangeUser) => rarely(command::change_user(session)).await,
+        Ok(Command::SetOption) => rarely(command::set_option(session)).await,
+        Ok(Command::ProcessKill) => rarely(kill::process_kill(session)).await,
         Ok(
             command @ (Command::Statistics
             | Command::ProcessInfo
             | Command::Refresh
             | Command::Debug),
-        ) => Box::pin(command::pass_on(session, command)).await,
-        Ok(Command::RegisterSlave) => Box::pin(binlog::register_replica(session)).await,
+        ) => rarely(command::pass_on(session, command)).await,
+        Ok(Command::RegisterSlave) => rarely(binlog::register_replica(session)).await,
         Ok(Command::BinlogDump | Command::BinlogDumpGtid) => {
-            Box::pin(binlog::read_binlog(session)).await
+            rarely(binlog::read_binlog(session)).await
         }
         Ok(Command::Shutdown) => {
-            Box::pin(rights::refuse_shutdown(
+            rarely(rights::refuse_shutdown(
                 &session.core,
                 &session.user,
                 &mut session.client,
@@ -268,11 +312,14 @@ pub(crate) async fn begin(
 ) -> Result<(), End> {
     user.sandboxed = user.identity.pass.profile().entitlement.expired;
     user.mode = None;
-    if user.identity.database.is_some() || user.sandboxed || logins_set_mode(core) {
+    if user.sandboxed || logins_set_mode(core) || !may_enter(core, user) {
         match core.take_from_primary(HOME, &user.identity.pass, &variables.state, true).await {
             Ok(lease) if user.sandboxed => expired::stay_on(core, connections, lease),
             Ok(lease) => {
                 let own = lease.connection().variable("sql_mode");
+                if own.is_none() {
+                    core.pools.note_entered(&lease);
+                }
                 user.mode = own.map(|own| String::from_utf8_lossy(own).into());
                 reading::read_by_mode(core, user, variables);
                 lease.release();
@@ -295,6 +342,16 @@ pub(crate) async fn begin(
     }
     (ok.info, ok.session_state) = (&info, &session_state);
     client.answer_ok(&ok).await
+}
+
+/// No server need be asked whether the client may be in its database: it wants none, or another one of its kind was let
+/// in a moment ago.
+fn may_enter(core: &Core, user: &SessionUser) -> bool {
+    let Some(database) = &user.identity.database else {
+        return true;
+    };
+    let primary = core.primary_target(HOME);
+    primary.is_ok_and(|primary| core.pools.has_entered(&primary, &user.identity.pass, database))
 }
 
 /// What tells MariaDB's client that the certificate it was shown is that of somebody who knows
@@ -329,4 +386,24 @@ async fn killed(core: &Core, handle: &Handle, client: &mut Client, commanded: bo
         client.sequence = 0;
     }
     last_word(core, client).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What ten thousand idle clients cost is this, ten thousand times.
+    #[test]
+    fn an_idle_session_is_small() {
+        let bytes = [
+            size_of::<Session>(),
+            size_of::<Handle>(),
+            future_bytes(live),
+        ];
+        assert!(bytes.iter().sum::<usize>() <= 2448, "{bytes:?}");
+    }
 }

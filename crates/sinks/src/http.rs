@@ -12,14 +12,14 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{HOST, HeaderMap};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use crate::target::{Undelivered, later};
+use crate::undelivered::{Undelivered, later};
 
 /// A request takes no longer, from the connection to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -104,30 +104,59 @@ impl Answer {
     }
 }
 
+/// The files of a certificate that a server is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) certificate: &'a str,
+    pub(crate) key: &'a str,
+}
+
 /// By what a server inside TLS is known: the certificates of this file, or those of the Web without one.
 ///
 /// # Errors
 /// The file cannot be read, or something in it is no certificate.
 pub fn trust(ca: &str) -> Result<Arc<ClientConfig>, Undelivered> {
+    trust_showing(ca, None)
+}
+
+/// The same, for a server that wants to see a certificate.
+pub(crate) fn trust_showing(
+    ca: &str,
+    shown: Option<Shown<'_>>,
+) -> Result<Arc<ClientConfig>, Undelivered> {
     let mut roots = RootCertStore::empty();
     if ca.is_empty() {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     } else {
-        let unread = |error: String| later(format!("{ca}: {error}"));
-        let found = CertificateDer::pem_file_iter(Path::new(ca));
-        for certificate in found.map_err(|error| unread(error.to_string()))? {
-            let certificate = certificate.map_err(|error| unread(error.to_string()))?;
+        for certificate in certificates(ca)? {
             let added = roots.add(certificate);
-            added.map_err(|error| unread(error.to_string()))?;
+            added.map_err(|error| later(format!("{ca}: {error}")))?;
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| later(error.to_string()))?;
-    Ok(Arc::new(
-        config.with_root_certificates(roots).with_no_client_auth(),
-    ))
+        .map_err(|error| later(error.to_string()))?
+        .with_root_certificates(roots);
+    Ok(Arc::new(match shown {
+        None => config.with_no_client_auth(),
+        Some(Shown { certificate, key }) => {
+            let failed = |error: String| later(format!("{key}: {error}"));
+            let read = PrivateKeyDer::from_pem_file(Path::new(key));
+            let read = read.map_err(|error| failed(error.to_string()))?;
+            let config = config.with_client_auth_cert(certificates(certificate)?, read);
+            config.map_err(|error| failed(error.to_string()))?
+        }
+    }))
+}
+
+/// The certificates of a file.
+fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, Undelivered> {
+    let unread = |error: String| later(format!("{file}: {error}"));
+    let found = CertificateDer::pem_file_iter(Path::new(file));
+    let found = found.map_err(|error| unread(error.to_string()))?;
+    let all: Result<Vec<_>, _> = found.collect();
+    all.map_err(|error| unread(error.to_string()))
 }
 
 /// Posts to one place.

@@ -8,17 +8,23 @@
 //!
 //! Must not know: the farm, its records, who leads, and how often a delivery is tried.
 
+mod account;
 mod files;
 mod http;
 mod kafka;
+mod link;
 mod message;
 mod nats;
 mod spec;
 mod target;
+mod undelivered;
 mod webhook;
 
+pub use account::Account;
 pub use http::{Answer, Poster, Url, trust};
+pub use kafka::Mechanism;
 pub use message::{Message, Read, Record, read, record_of};
-pub use spec::{Account, Brokers, Compression, Place, Spec};
-pub use target::{Means, Target, Undelivered};
+pub use spec::{Brokers, Compression, Format, Place, Spec};
+pub use target::{Means, Target};
+pub use undelivered::Undelivered;
 pub use webhook::signature;

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::http::Url;
-use crate::target::{Undelivered, later};
 
 /// A file is full at this size, unless told otherwise.
 const ROTATE_BYTES: u64 = 64 << 20;
@@ -32,10 +32,19 @@ pub struct Spec {
     pub ca: String,
     /// With what a broker is logged in to.
     pub account: Account,
+    /// Brokers are spoken to inside TLS.
+    pub tls: bool,
+    /// Files on each router with the certificate that a broker is shown, and its key; empty where it wants none.
+    pub certificate: String,
+    pub key: String,
+    /// What files are.
+    pub format: Format,
     /// How files are packed.
     pub compress: Compression,
     /// A file with so many bytes is closed.
     pub rotate_bytes: u64,
+    /// A file with so many events is closed; 0 for any number.
+    pub rotate_rows: u64,
     /// A file is closed so long after it was begun.
     pub rotate_s: u64,
 }
@@ -47,32 +56,37 @@ impl Default for Spec {
             secret: String::new(),
             ca: String::new(),
             account: Account::default(),
+            tls: false,
+            certificate: String::new(),
+            key: String::new(),
+            format: Format::Lines,
             compress: Compression::None,
             rotate_bytes: ROTATE_BYTES,
+            rotate_rows: 0,
             rotate_s: ROTATE_S,
         }
     }
 }
 
-/// An account at a broker; empty where nobody has to log in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Account {
-    pub user: String,
-    /// A file on each router; its first line is the password.
-    pub password_file: String,
+/// What files are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// One JSON object on each line.
+    #[default]
+    Lines,
+    Parquet,
 }
 
-impl Account {
-    /// The user and the password.
-    pub(crate) fn read(&self) -> Result<(String, String), Undelivered> {
-        if self.password_file.is_empty() {
-            return Ok((self.user.clone(), String::new()));
+impl FromStr for Format {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Format, ()> {
+        match text {
+            "lines" => Ok(Format::Lines),
+            "parquet" => Ok(Format::Parquet),
+            _ => Err(()),
         }
-        let text = std::fs::read_to_string(&self.password_file);
-        let text = text.map_err(|error| later(format!("{}: {error}", self.password_file)))?;
-        let password = text.lines().next().unwrap_or_default();
-        Ok((self.user.clone(), password.to_owned()))
     }
 }
 

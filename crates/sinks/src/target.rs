@@ -1,13 +1,13 @@
 //! Any target, as who delivers sees it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::files::Files;
 use crate::kafka::Kafka;
 use crate::message::Message;
 use crate::nats::Nats;
 use crate::spec::{Place, Spec};
+use crate::undelivered::Undelivered;
 use crate::webhook::Webhook;
 
 /// What a router has for its sinks.
@@ -15,20 +15,6 @@ use crate::webhook::Webhook;
 pub struct Means {
     /// Below it are the directories of the sinks that write files.
     pub files_dir: PathBuf,
-}
-
-/// Why a batch is not delivered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undelivered {
-    /// It may go well another time, after this pause at the earliest, where the target named one.
-    Later(String, Option<Duration>),
-    /// The target does not take these messages, however often they come.
-    Refused(String),
-}
-
-/// Says that it may go well another time.
-pub(crate) fn later(text: impl Into<String>) -> Undelivered {
-    Undelivered::Later(text.into(), None)
 }
 
 /// A target that is, or can be, connected.
@@ -51,8 +37,8 @@ impl Target {
                 let dir = means.files_dir.join(name);
                 Target::Files(Files::new(sink, dir, spec))
             }
-            Place::Kafka(at) => Target::Kafka(Kafka::new(at)),
-            Place::Nats(at) => Target::Nats(Nats::new(at, spec.account.clone())),
+            Place::Kafka(at) => Target::Kafka(Kafka::new(at, spec)),
+            Place::Nats(at) => Target::Nats(Nats::new(at, spec)),
         })
     }
 

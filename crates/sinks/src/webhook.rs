@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::http::{Answer, Poster, Url, trust};
 use crate::message::Message;
 use crate::spec::Spec;
-use crate::target::Undelivered;
+use crate::undelivered::Undelivered;
 
 /// Of an answer's body, for people.
 const SAID_MAX: usize = 200;

@@ -26,7 +26,7 @@ pub use classify::functions::{FunctionTraits, is_quiet, traits_of};
 pub use classify::tie::{Tie, tie};
 pub use classify::{Class, Verb};
 pub use comment::hint::{HINT_KEYS, HINTS_MAX, Hints, MsHint, Pair, leading_comments};
-pub use comment::{Origin, SOURCE_TAG_BYTES_MAX};
+pub use comment::{Origin, SOURCE_TAG_BYTES_MAX, program_tag};
 pub use dml::change::{Change, change};
 pub use dml::clause::{Clauses, Limit, clauses};
 pub use dml::insert::{Insert, Row, Source, insert};

@@ -1,11 +1,14 @@
 //! The one pass over a text that answers everything the hot path asks.
 
+mod kept;
+
 use crate::classify::facts::Facts;
 use crate::classify::statement::Statement;
 use crate::classify::{Class, Verb};
 use crate::comment::hint::Hints;
 use crate::lexer::mode::Mode;
 use crate::lexer::token::{Kind, Lexer, Past, Token, Visitor};
+use crate::scan::kept::{Answers, Front, KeptTexts};
 use crate::shape::{Folder, Frame, Hash};
 
 /// A part of a text, in bytes.
@@ -60,6 +63,8 @@ pub struct Scan {
     frames: Vec<Frame<Hash>>,
     /// Room for the hints' normal form.
     hints: Vec<u8>,
+    /// Texts whose copies with other values are not read again.
+    kept: KeptTexts,
 }
 
 /// Room for this many literals is kept between texts; what a huge text took is given back.
@@ -77,6 +82,51 @@ impl Scan {
     pub fn read(&mut self, text: &[u8], mode: &Mode) {
         self.reset();
         self.hint.read(text);
+        if !self.hint.is_empty() {
+            return self.read_anew(text, mode);
+        }
+        let front = Front::of(text);
+        if front.is_some_and(|front| self.recall(front, text, mode)) {
+            return;
+        }
+        self.read_anew(text, mode);
+        if let Some(front) = front {
+            let answers = self.answers();
+            self.kept.note(front, text, mode, &self.literals, answers);
+        }
+    }
+
+    /// Answers for the copy of a kept text. False: it is none.
+    #[inline]
+    fn recall(&mut self, front: Front, text: &[u8], mode: &Mode) -> bool {
+        let found = self.kept.find(front, text, mode, &mut self.literals);
+        let Some(&answers) = found else {
+            return false;
+        };
+        self.verb = answers.verb;
+        self.class = answers.class;
+        self.facts = answers.facts;
+        self.shape = answers.shape;
+        self.folds = answers.folds;
+        self.statements = answers.statements;
+        self.placeholders = answers.placeholders;
+        true
+    }
+
+    fn answers(&self) -> Answers {
+        Answers {
+            verb: self.verb,
+            class: self.class,
+            facts: self.facts,
+            shape: self.shape,
+            folds: self.folds,
+            statements: self.statements,
+            placeholders: self.placeholders,
+        }
+    }
+
+    /// Goes through the text, whose hints are read and for which the answers are blank.
+    fn read_anew(&mut self, text: &[u8], mode: &Mode) {
         let mut hash = Hash::new();
         if !self.hint.is_empty() {
             self.mix_hints(text, &mut hash);

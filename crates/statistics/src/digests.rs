@@ -24,7 +24,7 @@ const SHAPES_MAX: usize = 10_000;
 const OF_SHAPES: usize = 4;
 
 /// What an entry of a shape costs beside its text.
-const SHAPE_BYTES: usize = 96;
+const SHAPE_BYTES: usize = 144;
 
 /// What is known of a shape.
 struct Known {
@@ -149,15 +149,16 @@ impl Digests {
         call: &Call,
         example: impl FnOnce() -> Option<Arc<str>>,
     ) {
-        self.count(kind, door, call);
+        self.count(kind, door, name.group, call);
         let texts = || (self.text(hash), example());
         self.table.borrow_mut().note(name, call, texts);
     }
 
-    /// Counts a statement that has no digest.
-    pub fn count(&self, kind: Kind, door: Door, call: &Call) {
+    /// Counts a statement that has no digest, by the group where it ran.
+    #[inline]
+    pub fn count(&self, kind: Kind, door: Door, group: &str, call: &Call) {
         if let Some(of_core) = self.measured.of_core(self.core) {
-            of_core.add(kind, door, call);
+            of_core.add(kind, door, group, call);
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod counts;
 mod digests;
+mod exemplars;
 mod histogram;
 mod history;
 mod measured;
@@ -24,6 +25,7 @@ mod trace;
 
 pub use counts::{Call, Counts, ERRORS_MAX};
 pub use digests::Digests;
+pub use exemplars::{Exemplar, Exemplars};
 pub use histogram::{BUCKETS, Histogram, above_us, bucket};
 pub use history::{History, Minute, Past};
 pub use measured::{Door, Kind, Latency, Measured, OfCore};

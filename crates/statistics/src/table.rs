@@ -16,8 +16,12 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// What an entry costs in the map and in the order of use beside itself.
-const PLACE_BYTES: usize = 48 + size_of::<Link>();
+/// What an entry costs in the map, in the order of use and at the allocator beside itself: what grows by doubling may have
+/// twice the room that it needs.
+const PLACE_BYTES: usize = 48 + 2 * (size_of::<Link>() + size_of::<usize>()) + STRING_BYTES;
+
+/// What a string costs beside its bytes: its counts, and what the allocator adds.
+const STRING_BYTES: usize = 32;
 
 /// Entries that are found without the map: what comes is mostly what came lately.
 const RECENT: usize = 256;
@@ -64,8 +68,8 @@ pub struct Table {
     places: FxHashMap<u64, u32>,
     /// By a part of the digest, which nobody can choose: the entry that was found last.
     recent: [u32; RECENT],
-    /// Free ones are `None` and stand in `free`.
-    entries: Vec<Option<Entry>>,
+    /// Free ones are `None` and stand in `free`. They are large, and stay where they are while the table grows.
+    entries: Vec<Option<Box<Entry>>>,
     /// Of each entry.
     links: Vec<Link>,
     free: Vec<u32>,
@@ -167,18 +171,24 @@ impl Table {
             text.len(),
             example.as_ref().map_or(0, |example| example.len()),
         ];
-        let bytes = size_of::<Option<Entry>>() + PLACE_BYTES + strings.iter().sum::<usize>();
+        let strings: usize = strings.iter().map(|bytes| bytes + STRING_BYTES).sum();
+        let bytes = size_of::<Entry>() + PLACE_BYTES + strings;
         self.bytes += bytes;
         while self.bytes > self.bytes_max && self.oldest != NONE {
             self.evict();
         }
-        let entry = Entry {
+        let newest = self
+            .entries
+            .get(self.newest as usize)
+            .and_then(Option::as_deref);
+        let like = newest.map(|entry| &entry.row);
+        let entry = Box::new(Entry {
             row: Row {
                 digest: name.digest,
-                database: name.database.into(),
-                user: name.user.into(),
-                group: name.group.into(),
-                tag: name.tag.into(),
+                database: shared(like.map(|row| &row.database), name.database),
+                user: shared(like.map(|row| &row.user), name.user),
+                group: shared(like.map(|row| &row.group), name.group),
+                tag: shared(like.map(|row| &row.tag), name.tag),
                 text,
                 example,
                 counts: Counts::default(),
@@ -186,7 +196,7 @@ impl Table {
             minute: Minute::default(),
             place,
             bytes,
-        };
+        });
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = Some(entry);
@@ -252,7 +262,7 @@ impl Table {
     }
 
     fn entry(&mut self, at: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(at as usize)?.as_mut()
+        self.entries.get_mut(at as usize)?.as_deref_mut()
     }
 
     /// Takes another bound; what is too much goes.
@@ -304,6 +314,17 @@ impl Table {
         let mut empty = Table::new(self.bytes_max);
         empty.evicted = self.evicted;
         std::mem::replace(self, empty)
+    }
+}
+
+/// The string, which entries that come one after the other mostly have in common.
+fn shared<T: PartialEq + ?Sized>(like: Option<&Arc<T>>, own: &T) -> Arc<T>
+where
+    Arc<T>: for<'a> From<&'a T>,
+{
+    match like.filter(|like| ***like == *own) {
+        Some(like) => Arc::clone(like),
+        None => Arc::from(own),
     }
 }
 

@@ -138,6 +138,9 @@ pub enum Stage {
     Groups,
     /// Behind the servers' answers: a commit over several groups, and what was left of putting rows together.
     End,
+    /// Heddle itself had a server do something for it: a branch of a transaction over several groups, from its
+    /// beginning to its commit. By the first words of the command.
+    Command(&'static str),
 }
 
 /// The server that something ran on.
@@ -187,6 +190,8 @@ pub struct Traced {
     /// Where its client is, as the kernel says it; `None` of a session of Heddle's own, and behind a Unix socket.
     pub client: Option<std::net::SocketAddr>,
     pub database: String,
+    /// It was prepared, and not executed.
+    pub prepares: bool,
     /// A group's name, `*` for several, empty where none was asked.
     pub group: String,
     /// `None` for a text that is too long.
@@ -289,6 +294,7 @@ mod tests {
             user: String::new(),
             client: None,
             database: String::new(),
+            prepares: false,
             group: String::new(),
             digest: None,
             text: String::new(),

@@ -9,7 +9,7 @@ use mysql_async::prelude::Queryable;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const USAGE: &str = "kvload protocol=memcached|redis|text|prepared address=HOST:PORT \
+const USAGE: &str = "kvload protocol=memcached|redis|text|prepared|batched address=HOST:PORT \
     op=get|multi|pipeline|set|fill|walk connections=N batch=N seconds=N keys=N key_bytes=N value_bytes=N \
     [table=DB.TABLE] [container=NAME] [setup=SQL]";
 
@@ -310,10 +310,56 @@ async fn lines(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> 
     Ok(done)
 }
 
-async fn sql(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> {
+async fn connected(plan: &Plan) -> Result<mysql_async::Conn, Failure> {
     // Else it takes the way by the server's own socket, past whoever stands at the address.
     let url = format!("mysql://root@{}/?prefer_socket=false", plan.address);
-    let mut link = mysql_async::Conn::from_url(url).await?;
+    Ok(mysql_async::Conn::from_url(url).await?)
+}
+
+/// What a server needs at least: all keys of a trip in one statement, a prepared `IN`, or one INSERT with one commit.
+async fn batched(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> {
+    let mut link = connected(plan).await?;
+    let mut numbers = Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let (mut done, table) = (Done::default(), &plan.table);
+    let places = vec!["?"; plan.batch].join(",");
+    let read = link
+        .prep(format!("SELECT k, v FROM {table} WHERE k IN ({places})"))
+        .await?;
+    while Instant::now() < until {
+        let mut keys: Vec<String> = (0..plan.batch)
+            .map(|_| plan.key(numbers.below(plan.keys)))
+            .collect();
+        keys.sort_unstable();
+        let value = plan.value(numbers.below(1 << 40));
+        let begun = Instant::now();
+        if plan.op == "set" {
+            let row = |key: &String| format!("({},'{value}')", plan.literal(key));
+            let rows: Vec<String> = keys.iter().map(row).collect();
+            let rows = rows.join(",");
+            link.query_drop(format!(
+                "INSERT INTO {table} (k, v) VALUES {rows} ON DUPLICATE KEY UPDATE v = VALUES(v)"
+            ))
+            .await?;
+        } else {
+            let value = |key: &String| match (plan.key_bytes, key.parse()) {
+                (0, Ok(number)) => mysql_async::Value::Int(number),
+                _ => mysql_async::Value::from(key),
+            };
+            let values: Vec<mysql_async::Value> = keys.iter().map(value).collect();
+            let found: Vec<mysql_async::Row> = link.exec(&read, values).await?;
+            // A key that is asked for twice has one row.
+            keys.dedup();
+            done.misses += (keys.len() - found.len()) as u64;
+        }
+        done.trips_us
+            .push(u32::try_from(begun.elapsed().as_micros())?);
+        done.ops += plan.batch as u64;
+    }
+    Ok(done)
+}
+
+async fn sql(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> {
+    let mut link = connected(plan).await?;
     let mut numbers = Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let (mut done, table) = (Done::default(), &plan.table);
     let read = link
@@ -375,6 +421,7 @@ async fn run(plan: Plan) -> Result<(), Failure> {
                 let seed = number as u64 + 1;
                 let done = match plan.protocol.as_str() {
                     "text" | "prepared" => sql(&plan, seed, until).await,
+                    "batched" => batched(&plan, seed, until).await,
                     _ => lines(&plan, seed, until).await,
                 };
                 done.map_err(|why| why.to_string())

@@ -18,7 +18,7 @@ use crate::servers::keeper;
 use crate::servers::network::Host;
 use crate::servers::ports::free_port;
 use crate::servers::server::Release;
-use crate::wait_until;
+use crate::{holds_within, wait_until};
 
 /// From the start to the ready line, on a loaded machine and with a data directory to initialise.
 const READY_PATIENCE: Duration = Duration::from_secs(90);
@@ -73,6 +73,8 @@ pub struct Farm {
     /// Likewise.
     pub fabric_mysql: SocketAddr,
     home: TempDir,
+    /// Files outlive this handle.
+    kept: bool,
 }
 
 impl Farm {
@@ -164,6 +166,7 @@ impl Farm {
             fabric_mysql: place(),
             host,
             home: home.expect("a temporary directory"),
+            kept: false,
         };
         keeper::keep(farm.home.path());
         std::fs::create_dir(farm.faults()).expect("a temporary directory takes others");
@@ -247,6 +250,14 @@ impl Farm {
                 command.args(settings.iter().flat_map(|setting| ["--set", setting]))
             }
         };
+        if !self
+            .flags
+            .iter()
+            .any(|flag| flag.contains("detection_timeout_ms"))
+        {
+            let patience = format!("detection_timeout_ms={}", crate::DETECTION_TIMEOUT_MS);
+            command.args(["--set", &patience]);
+        }
         command.args(&self.flags);
         command.env("HEDDLE_FAULTS", self.faults());
         command
@@ -331,6 +342,37 @@ impl Farm {
         self.in_role(group, "PRIMARY")
     }
 
+    /// The same, once there is one: a busy machine may doubt a primary that lives.
+    ///
+    /// # Panics
+    /// When there is none in time.
+    #[track_caller]
+    pub fn primary(&self, group: &str) -> Member {
+        let mut found = None;
+        wait_until(READY_PATIENCE, "a primary", || {
+            found = self.primary_of(group);
+            found.is_some()
+        });
+        found.expect("it was waited for")
+    }
+
+    /// Lets another server lead the group, or the one at this address. It is ordered again where it is refused: a busy machine
+    /// may doubt a primary that lives, and then another change is under way.
+    ///
+    /// # Panics
+    /// When it is refused for too long.
+    #[track_caller]
+    pub fn promote(&self, group: &str, to: Option<&str>) {
+        let words: Vec<&str> = ["group", "promote", group].into_iter().chain(to).collect();
+        let mut said = String::new();
+        let promoted = holds_within(READY_PATIENCE, || {
+            let output = self.command(&words);
+            said = String::from_utf8_lossy(&output.stderr).into_owned();
+            output.status.success()
+        });
+        assert!(promoted, "{words:?}: {said}");
+    }
+
     /// The number of a shard that the group has.
     ///
     /// # Panics
@@ -353,16 +395,8 @@ impl Farm {
 
     /// Runs `heddle WORDS…` against this farm.
     pub fn command(&self, words: &[&str]) -> Output {
-        Command::new(heddle())
-            .args(words)
-            .env("HEDDLE_HTTP", self.http.to_string())
-            .env(
-                "HEDDLE_TOKEN",
-                std::fs::read_to_string(self.dir().join("token")).unwrap_or_default(),
-            )
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program can be run")
+        let token = std::fs::read_to_string(self.dir().join("token"));
+        command_at(self.http, &token.unwrap_or_default(), words)
     }
 
     /// The rows of `heddle WORDS… --json`.
@@ -395,6 +429,7 @@ impl Farm {
     /// The directory outlives this handle, for a look at what went wrong; its processes do not.
     pub fn keep(&mut self) -> PathBuf {
         self.home.disable_cleanup(true);
+        self.kept = true;
         self.home.path().to_owned()
     }
 
@@ -440,6 +475,10 @@ impl Drop for Farm {
             let _ = child.wait();
         }
         kill_servers_below(&self.dir());
+        if !self.kept {
+            keeper::forget_rings(&self.dir().join("state"));
+            keeper::forget_rings(&self.dir());
+        }
         keeper::forget(self.home.path());
     }
 }
@@ -516,6 +555,20 @@ pub fn heddle() -> &'static Path {
         assert!(status.success(), "heddle does not build");
         profile.join("heddle")
     })
+}
+
+/// Runs `heddle WORDS…` against the router with this HTTP door.
+///
+/// # Panics
+/// When the program cannot be run.
+pub fn command_at(http: SocketAddr, token: &str, words: &[&str]) -> Output {
+    Command::new(heddle())
+        .args(words)
+        .env("HEDDLE_HTTP", http.to_string())
+        .env("HEDDLE_TOKEN", token)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program can be run")
 }
 
 fn member(server: &Value) -> Member {

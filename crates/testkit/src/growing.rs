@@ -3,8 +3,31 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::Duration;
 
-use crate::Client;
+use crate::{Client, holds_within};
+
+/// How long a writer tries to connect before it gives the test up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A connection as soon as there is one; `None` where `stop` is set before.
+///
+/// Between two tries it pauses. Writers that try without a pause take the CPU from the servers that are to come back.
+///
+/// # Panics
+/// When there is none for minutes.
+pub fn connect_unless(
+    stop: &AtomicBool,
+    mut connect: impl FnMut() -> Option<Client>,
+) -> Option<Client> {
+    let mut client = None;
+    let ended = holds_within(PATIENCE, || {
+        client = connect();
+        client.is_some() || stop.load(Relaxed)
+    });
+    assert!(ended, "nobody lets a writer in for {PATIENCE:?}");
+    client
+}
 
 /// Inserts a row and makes it grow, until `stop` is set; `done` counts what was acknowledged. After an error, which leaves
 /// open whether its statement took effect, the next row is begun on another connection.
@@ -13,7 +36,7 @@ pub fn grow_rows(farm: SocketAddr, writer: i64, stop: &AtomicBool, done: &Atomic
     let mut number = 0;
     while !stop.load(Relaxed) {
         let Some(open) = client.as_mut() else {
-            client = Client::connect(farm, "root", "").ok();
+            client = connect_unless(stop, || Client::connect(farm, "root", "").ok());
             continue;
         };
         let id = writer * 1_000_000 + number / 3;

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::farm::{heddle, kill_those};
+use crate::servers::keeper;
 use crate::servers::ports::free_port;
 use crate::wait_until;
 
@@ -42,9 +43,13 @@ impl Router {
             true => "",
             false => "admin_user = \"root\"\n",
         };
+        let patience = match settings.contains("detection_timeout_ms") {
+            true => String::new(),
+            false => format!("detection_timeout_ms = {}\n", crate::DETECTION_TIMEOUT_MS),
+        };
         let text = format!(
             "sql_listen = \"{sql}\"\nhttp_listen = \"{http}\"\nstate_dir = \"{}\"\n\
-             {admin}{settings}\n",
+             {admin}{patience}{settings}\n",
             state.display()
         );
         fs::write(home.path().join("heddle.toml"), text).expect("written");
@@ -217,6 +222,7 @@ impl Drop for Router {
         }
         let settings = self.home.path().join("heddle.toml").display().to_string();
         kill_those(|word| word == settings);
+        keeper::forget_rings(&self.state_dir());
     }
 }
 

@@ -339,7 +339,7 @@ fn decisions_are_not_forged(release: Release) {
     };
     // With its first one over two groups the account may decide.
     cross(&mut client, 1);
-    let coordinator = farm.primary_of("g1").expect("a primary");
+    let coordinator = farm.primary("g1");
     let mut root = coordinator.client();
     let mut straight = Client::connect(
         SocketAddr::from(([127, 0, 0, 1], coordinator.port)),

@@ -395,3 +395,37 @@ fn half_sent_packets_of_many_leave_others_served() {
 fn half_sent_packets_of_ten_thousand_leave_others_served() {
     half_sent_by_many(10_000, 1 << 20, 512 << 20);
 }
+
+/// What clients that have gone leave with the allocator goes back to the machine, though others stay whose memory
+/// stands between.
+#[test]
+fn memory_of_clients_that_have_gone_goes_back_to_the_machine() {
+    const GONE: usize = 500;
+    const SENT: usize = 60 << 10;
+    let flags = ["--replicas", "0", "--set", "client_read_timeout_s=3600"];
+    let Some(farm) = Farm::start(&[&flags[..], &["--set", "clients_max=2000"]].concat()) else {
+        return;
+    };
+    let connect = |count: usize| -> Vec<Client> { (0..count).map(|_| farm.client()).collect() };
+    let (go, mut stay) = (connect(GONE), connect(GONE / 4));
+    let before = resident_bytes(farm.pid());
+    let mut gone = Vec::with_capacity(GONE);
+    for (number, client) in go.into_iter().enumerate() {
+        gone.push(half_sent(client, 4 * SENT, SENT));
+        // What it grows by lies behind what has just been taken.
+        let stays = &mut stay[number / 4];
+        assert_eq!(stays.value(&padded(4096)), "7");
+    }
+    let grown = || resident_bytes(farm.pid()).saturating_sub(before) as usize;
+    // What the logins left may go back meanwhile.
+    wait_until(PATIENCE, "what was sent is kept", || {
+        grown() > GONE * SENT / 4 * 3
+    });
+    drop(gone);
+    wait_until(2 * PATIENCE, "it is given back", || {
+        grown() < GONE * SENT / 2
+    });
+    for client in &mut stay {
+        assert_eq!(client.value("SELECT 1"), "1");
+    }
+}

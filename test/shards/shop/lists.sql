@@ -69,3 +69,16 @@ SELECT ANY_VALUE(1), COUNT(*) FROM customers;
 SELECT status, BIT_AND(order_id), BIT_OR(customer_id), BIT_XOR(order_id + 1) FROM orders GROUP BY status ORDER BY BIT_OR(customer_id), status LIMIT 4;
 -- free: 1
 SELECT channel, BIT_XOR(customer_id) AS x FROM orders GROUP BY channel HAVING BIT_XOR(customer_id) > 5 ORDER BY x, channel;
+
+# Objects: MariaDB keeps each name as often as it comes, MySQL once.
+SELECT status, JSON_OBJECTAGG('k', 1), COUNT(*) FROM orders WHERE customer_id < 20 GROUP BY status;
+SELECT JSON_OBJECTAGG(customer_id, status) FROM orders WHERE 1 = 0;
+SELECT JSON_OBJECTAGG(customer_id, '}, {"a": [') FROM customers WHERE customer_id = 7;
+-- engine: mysql
+SELECT JSON_OBJECTAGG(customer_id, name) FROM customers;
+-- engine: mysql
+SELECT tier, JSON_OBJECTAGG(customer_id, JSON_ARRAY(name, tier, '"},', NULL)) FROM customers GROUP BY tier;
+-- engine: mysql
+SELECT status, JSON_OBJECTAGG(customer_id, customer_id) FROM orders GROUP BY status;
+-- engine: mysql
+SELECT JSON_OBJECTAGG(NULL, name) FROM customers;

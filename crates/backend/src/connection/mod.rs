@@ -9,6 +9,7 @@
 
 pub(crate) mod cut;
 mod error;
+mod moments;
 mod reported;
 pub(crate) mod table;
 pub(crate) mod target;
@@ -17,7 +18,6 @@ mod upload;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::Instant;
 
 use channel::{Channel, Duplex};
 use farm::{Engine, ServerId};
@@ -32,6 +32,7 @@ use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
 pub use error::ConnectionError;
+pub use moments::Moments;
 pub use reported::Reported;
 pub use upload::Upload;
 
@@ -107,8 +108,7 @@ pub struct Connection {
     pub(crate) shown: Shown,
     /// The GTIDs under which the server committed what this connection changed.
     pub reported: Reported,
-    /// When the server had let it in.
-    pub opened: Instant,
+    pub moments: Moments,
     /// Every change of data that the server makes here is in its binlog, and it says under which
     /// GTID.
     pub tells_gtids: bool,
@@ -155,7 +155,7 @@ impl Connection {
             servers_own: Rc::default(),
             shown: Shown::Usual,
             reported: Reported::default(),
-            opened: Instant::now(),
+            moments: Moments::new(),
             tells_gtids: false,
             statements: Statements::default(),
             variables: None,
@@ -211,6 +211,7 @@ impl Connection {
         buffer: Vec<u8>,
         range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
+        self.moments.sent();
         self.sock.send(buffer, range).await
     }
 

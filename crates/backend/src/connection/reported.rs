@@ -2,7 +2,6 @@
 //! last. A stream is a MariaDB domain, or a MySQL source with its tag; numbers of different ones cannot
 //! be compared, and a client may write to one after the other.
 
-use farm::position::parse_domain;
 use farm::{Engine, Position};
 
 /// Streams that are kept apart. A client that writes to more has its lost writes unknown.
@@ -19,22 +18,26 @@ pub struct Reported {
 impl Reported {
     /// Takes note of what came with a reply, in the engine's notation.
     pub fn note(&mut self, engine: Engine, gtids: &[u8]) {
-        // What nearly every commit says: one GTID of a domain that is known.
-        if let (Engine::MariaDb, Some(Position::MariaDb(last))) = (engine, &mut self.last)
-            && let Some((domain, now)) = parse_domain(gtids)
-            && let Some(known) = last.get_mut(&domain)
-        {
-            *known = now;
-            return;
-        }
-        let Some(now) = Position::read(engine, gtids) else {
+        self.add(Position::read(engine, gtids).as_ref());
+    }
+
+    /// Takes note of a position that somebody has read already; `None` where it could not be read.
+    pub fn add(&mut self, now: Option<&Position>) {
+        let Some(now) = now else {
             self.more = true;
             return;
         };
         match (&mut self.last, now) {
-            (Some(Position::MariaDb(last)), Position::MariaDb(now)) => last.extend(now),
-            (Some(Position::MySql(last)), Position::MySql(now)) => last.extend(now),
-            (last, now) => *last = Some(now),
+            (Some(Position::MariaDb(last)), Position::MariaDb(now)) => {
+                last.extend(now.iter().map(|(domain, last)| (domain, *last)));
+            }
+            (Some(Position::MySql(last)), Position::MySql(now)) => {
+                last.extend(
+                    now.iter()
+                        .map(|(source, all)| (source.clone(), all.clone())),
+                );
+            }
+            (last, now) => *last = Some(now.clone()),
         }
         self.more |= match &self.last {
             Some(Position::MariaDb(last)) => last.len() > STREAMS_MAX,

@@ -11,6 +11,7 @@ impl Pools {
     /// which `alive` is false.
     pub fn tick(&self, now_s: u64, alive: impl Fn(ServerId) -> bool) {
         self.now_s.set(now_s);
+        self.entered.tick();
         let mut servers = self.servers.borrow_mut();
         for (id, server) in servers.iter_mut() {
             let before = server.idle.len();

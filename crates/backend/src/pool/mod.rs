@@ -5,9 +5,11 @@
 mod by_socket;
 mod closing;
 mod cutting;
+mod entered;
 pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod line;
+mod login_states;
 pub(crate) mod openings;
 mod warm;
 
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use farm::ServerId;
 use futures_channel::oneshot;
+use reactor::rarely;
 use recorder::{Awaited, Step, note};
 use rustc_hash::FxHashMap;
 
@@ -31,9 +34,11 @@ use crate::login::terms::Terms;
 use crate::login::{self, account};
 use crate::pool::by_socket::Sockets;
 use crate::pool::cutting::cut_off;
+use crate::pool::entered::Entered;
 use crate::pool::lease::Lease;
 use crate::pool::limits::Limits;
 use crate::pool::line::Line;
+use crate::pool::login_states::LoginStates;
 use crate::pool::openings::Openings;
 use crate::state::SessionState;
 use crate::state::defaults::Defaults;
@@ -91,6 +96,8 @@ pub struct Pools {
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
     servers_own: RefCell<FxHashMap<ServerId, Rc<ServersOwn>>>,
     sockets: Sockets,
+    entered: Entered,
+    login_states: LoginStates,
     /// All open connections, also those that are in use.
     pub(crate) ends: Rc<Ends>,
     /// Called before a session waits: somebody may hold a connection of this server without need.
@@ -130,6 +137,8 @@ impl Pools {
             seen: RefCell::default(),
             servers_own: RefCell::default(),
             sockets: Sockets::default(),
+            entered: Entered::default(),
+            login_states: LoginStates::default(),
             ends: Rc::default(),
             when_dry: OnceCell::new(),
         })
@@ -175,10 +184,10 @@ impl Pools {
             if fresh && current && SessionState::same(&connection.state, wanted) {
                 return Ok(lease);
             }
-            return Box::pin(self.take_slowly(target, key, wanted, prefer, Some(lease))).await;
+            return rarely(self.take_slowly(target, key, wanted, prefer, Some(lease))).await;
         }
         // Boxed, so that a session's task does not carry the room for a login all its life.
-        Box::pin(self.take_slowly(target, key, wanted, prefer, None)).await
+        rarely(self.take_slowly(target, key, wanted, prefer, None)).await
     }
 
     /// Everything but the common case; `found` is an idle connection to look at first.
@@ -241,7 +250,7 @@ impl Pools {
             return Some(seen.clone());
         }
         let limit = Duration::from_millis(self.limits.get().connect_ms);
-        let looking = Box::pin(login::look(target));
+        let looking = rarely(login::look(target));
         let seen = Rc::new(reactor::timeout(limit, looking).await?.ok()?);
         self.seen.borrow_mut().insert(target.server, seen.clone());
         Some(seen)

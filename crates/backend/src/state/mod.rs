@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+use crate::connection::Connection;
 use crate::state::role::ROLE;
 
 /// The state of one session or of one connection. Shared and immutable: a change makes a new one.
@@ -88,6 +89,20 @@ pub(crate) const NAMES: [&str; 4] = [
     "character_set_results",
     "collation_connection",
 ];
+
+/// Where the connection's state is the same as this one, both become one value: to compare them again costs nothing.
+/// Of two values every caller keeps the one at the lower address, so in time a core has only one.
+#[inline]
+pub fn share_state(connection: &mut Connection, state: &mut Rc<SessionState>) {
+    let own = &mut connection.state;
+    if Rc::ptr_eq(own, state) || !SessionState::same(own, state) {
+        return;
+    }
+    match Rc::as_ptr(own) < Rc::as_ptr(state) {
+        true => *state = Rc::clone(own),
+        false => *own = Rc::clone(state),
+    }
+}
 
 impl SessionState {
     /// The state after login with this default database.

@@ -38,6 +38,20 @@ const OF_TABLES: ArgSpec = optional(
 );
 const OF_DATABASES: ArgSpec = optional("databases", "comma list: only rows of these");
 const OF_GROUPS: ArgSpec = optional("groups", "comma list: only these");
+const KINDS: ArgSpec = optional(
+    "kinds",
+    "comma list of insert, update, delete; default: all",
+);
+const COLUMNS: ArgSpec = optional(
+    "columns",
+    "comma list: only these columns beside the key; an update of none of them is not told",
+);
+const SOURCE: ArgSpec = optional(
+    "source",
+    "only what statements with this source tag changed",
+);
+const KEY_FROM: ArgSpec = optional("key_from", "only rows whose key begins at this value");
+const KEY_TO: ArgSpec = optional("key_to", "only rows whose key ends at this value");
 const SNAPSHOT: ArgSpec = switch("snapshot", "true: the rows that are there come first");
 const ORDER: ArgSpec = optional("order", "global: one order over all groups; default: none");
 const TYPES: ArgSpec = optional(
@@ -111,6 +125,9 @@ commands! {
     "group" "events" GroupEvents Asked Monitor false
         [optional("group_id", "only this group's events")]
         "Shows what happened lately, oldest first.";
+    "group" "failovers" GroupFailovers Asked Monitor false
+        [optional("group_id", "only this group's")]
+        "Shows the last changes of primary step by step, with the milliseconds of each.";
     "group" "lookup_servers" GroupLookupServers Asked Monitor false
         [GROUP, optional("server_id", "only this server: UUID, address or name"),
          optional("status", "only this status: FAULTY, SPARE, SECONDARY or PRIMARY"),
@@ -189,7 +206,8 @@ commands! {
         []
         "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
     "subscription" "create" OfStreams{CreateSubscription} Leader Admin true
-        [SUBSCRIPTION, OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT, ORDER, TYPES, PREFIX, SCHEMA, TOMBSTONES]
+        [SUBSCRIPTION, OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT, ORDER, TYPES, PREFIX, SCHEMA, TOMBSTONES,
+         KINDS, COLUMNS, SOURCE, KEY_FROM, KEY_TO]
         "Begins a durable subscription to the change stream, from now on.";
     "subscription" "list" OfStreams{ListSubscriptions} Asked Monitor false
         []
@@ -206,11 +224,21 @@ commands! {
     "sink" "create" OfStreams{CreateSink} Leader Admin true
         [SINK, required("to", "the target: https://HOST/PATH, http://HOST/PATH, file:NAME, nats://HOST/SUBJECT or kafka://HOST/TOPIC"),
          OF_TABLES, OF_DATABASES, OF_GROUPS, SNAPSHOT, ORDER, TYPES, PREFIX, SCHEMA, TOMBSTONES,
+         KINDS, COLUMNS, SOURCE, KEY_FROM, KEY_TO,
          optional("target_ca", "file on each router with the certificates that the target is known by; default: those of the Web"),
+         switch("tls", "true: a broker is spoken to inside TLS"),
+         optional("target_cert", "file on each router with the certificate that a broker is shown"),
+         optional("target_key", "file on each router with the key of that certificate"),
          optional("user", "whom a broker knows it as"),
          optional("password_file", "file on each router with the password of that user"),
-         optional("compress", "how files are packed: none (the default) or zstd"),
+         optional("mechanism", "of SASL with Kafka: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN; default: the strongest that the broker offers"),
+         optional("token_file", "file on each router with a token of NATS"),
+         optional("nkey_file", "file on each router with the seed of a user's NKEY of NATS"),
+         optional("credentials_file", "file on each router with a user's JWT and the seed of its NKEY, of NATS"),
+         optional("format", "what files are: lines (the default) or parquet"),
+         optional("compress", "how files are packed: none (the default for lines) or zstd"),
          optional("rotate_bytes", "a file of this size is closed; default 67108864"),
+         optional("rotate_rows", "a file with so many events is closed; default: any number"),
          optional("rotate_s", "a file is closed after so many seconds; default 3600")]
         "Delivers the changes from now on to a target outside the farm; shows the secret that signs a webhook once.";
     "sink" "list" OfStreams{ListSinks} Asked Admin false

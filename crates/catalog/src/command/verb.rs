@@ -27,6 +27,7 @@ pub enum Verb {
     GroupDemote,
     GroupHealth,
     GroupEvents,
+    GroupFailovers,
     GroupLookupServers,
     GroupLookupGroups,
     GroupImportTopology,

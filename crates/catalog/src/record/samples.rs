@@ -1,4 +1,7 @@
 //! Records for tests, of this crate and of those that use it.
+//!
+//! Nothing but tests uses them. They are compiled always, so that tests and the program are linked with one build of
+//! the crates above.
 
 use farm::{Engine, Mode, Status};
 
@@ -22,6 +25,7 @@ pub fn server(group: &str, port: u16, status: Status) -> ServerRecord {
         engine: Engine::MariaDb,
         version: "10.11.6-MariaDB".to_owned(),
         never_primary: false,
+        being_filled: false,
         certificate: None,
     }
 }

@@ -90,6 +90,7 @@ mod tests {
         Transaction {
             group: "g".to_owned(),
             gtid: Some("0-1-1".to_owned()),
+            is_move: false,
             changes: vec![Change::Row(row)],
             token: String::new(),
             bytes: 0,

@@ -1,11 +1,14 @@
 //! Lines of the stream, gathered to transactions.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-use super::{Change, Described, RowChange, Shape, Transaction};
+use super::{Change, Described, Loading, RowChange, Run, Shape, Transaction};
 use crate::rows::Kind;
 
 /// The most bytes that the lines of one transaction take.
@@ -33,6 +36,11 @@ pub enum Heard {
 pub struct Gatherer {
     tables: HashMap<(String, String), Arc<Described>>,
     open: Option<Transaction>,
+    /// The rows of a transaction over several groups: the hash of each, the group that told it, its place in the
+    /// transaction. Every group tells the rows of a global table.
+    told: Option<HashMap<u64, (String, usize)>>,
+    /// Of the transaction, what came of the files of LOAD DATA, by their numbers.
+    files: HashMap<u64, Vec<u8>>,
 }
 
 impl Gatherer {
@@ -61,9 +69,13 @@ impl Gatherer {
             }
         }
         match &*name {
-            "begin" => self.open = Some(begun(group, &mut event)),
+            "begin" => {
+                self.told = event.get("groups").map(|_| HashMap::new());
+                self.open = Some(begun(group, &mut event));
+                self.files.clear();
+            }
             "columns" => self.describe(&mut event)?,
-            "row" => self.row(&mut event)?,
+            "row" => self.row(group, &mut event)?,
             "ddl" => self.add(Change::Definition {
                 database: text(&mut event, "database"),
                 sql: text(&mut event, "sql"),
@@ -72,12 +84,12 @@ impl Gatherer {
                     _ => Map::new(),
                 },
             })?,
-            "statement" => {
-                let (database, sql) = (text(&mut event, "database"), text(&mut event, "sql"));
-                return Err(format!(
-                    "a change of database {database} whose rows were not logged: {sql}; set binlog_format=ROW \
-                     on every server of group {group}"
-                ));
+            "statement" => self.statement(&mut event)?,
+            "block" => {
+                let bytes = event["data"]["base64"].as_str().unwrap_or_default();
+                let bytes = BASE64.decode(bytes).map_err(|it| it.to_string())?;
+                let file = self.files.entry(event["file"].as_u64().unwrap_or(0));
+                file.or_default().extend(bytes);
             }
             "table" => {
                 let made = Change::Made {
@@ -87,6 +99,7 @@ impl Gatherer {
                 return Ok(Heard::Transaction(Transaction {
                     group,
                     gtid: None,
+                    is_move: false,
                     changes: vec![made],
                     token,
                     bytes: line.len(),
@@ -114,6 +127,34 @@ impl Gatherer {
         Ok(())
     }
 
+    /// A statement whose rows were not logged.
+    fn statement(&mut self, event: &mut Map<String, Value>) -> Result<(), String> {
+        let load = match event.get_mut("load").map(Value::take) {
+            Some(Value::Object(mut load)) => {
+                let file = event.get("file").and_then(Value::as_u64).unwrap_or(0);
+                let duplicates = text(&mut load, "duplicates");
+                Some(Loading {
+                    head: text(&mut load, "head"),
+                    tail: text(&mut load, "tail"),
+                    replaces: duplicates == "replace",
+                    refuses: duplicates == "error",
+                    data: self.files.remove(&file).unwrap_or_default(),
+                })
+            }
+            _ => None,
+        };
+        self.add(Change::Statement(Box::new(Run {
+            database: text(event, "database"),
+            sql: text(event, "sql"),
+            context: match event.get_mut("context").map(Value::take) {
+                Some(Value::Object(context)) => context,
+                _ => Map::new(),
+            },
+            is_exact: !event.contains_key("bytes"),
+            load,
+        })))
+    }
+
     fn describe(&mut self, event: &mut Map<String, Value>) -> Result<(), String> {
         let (database, name) = (text(event, "database"), text(event, "table"));
         let columns = event.get("columns").and_then(Value::as_array);
@@ -135,7 +176,7 @@ impl Gatherer {
         Ok(())
     }
 
-    fn row(&mut self, event: &mut Map<String, Value>) -> Result<(), String> {
+    fn row(&mut self, group: String, event: &mut Map<String, Value>) -> Result<(), String> {
         let name = (text(event, "database"), text(event, "table"));
         if event.get("partial").is_some() {
             return Err(format!(
@@ -165,14 +206,39 @@ impl Gatherer {
         if !is_whole {
             return Err(format!("a row of {}.{} without its values", name.0, name.1));
         }
-        self.add(Change::Row(RowChange {
+        let change = Change::Row(RowChange {
             table,
             kind,
             key,
             before,
             after,
-        }))
+        });
+        match self.is_told_elsewhere(group, &change) {
+            true => Ok(()),
+            false => self.add(change),
+        }
     }
+
+    /// Another group of the transaction has told the same change of the same row: the table is a global one.
+    fn is_told_elsewhere(&mut self, group: String, change: &Change) -> bool {
+        let (Some(told), Some(open), Change::Row(row)) = (&mut self.told, &self.open, change)
+        else {
+            return false;
+        };
+        let first = told.entry(hashed(row));
+        let (by, at) = first.or_insert_with(|| (group.clone(), open.changes.len()));
+        *by != group && open.changes.get(*at) == Some(change)
+    }
+}
+
+fn hashed(row: &RowChange) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&row.table.database, &row.table.name).hash(&mut hasher);
+    for image in [&row.key, &row.before, &row.after] {
+        let text = image.as_ref().map(|it| Value::from(it.clone()).to_string());
+        text.hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 fn begun(group: String, event: &mut Map<String, Value>) -> Transaction {
@@ -180,6 +246,7 @@ fn begun(group: String, event: &mut Map<String, Value>) -> Transaction {
     Transaction {
         group,
         gtid: (!gtid.is_empty()).then_some(gtid),
+        is_move: event.get("move").is_some(),
         changes: Vec::new(),
         token: String::new(),
         bytes: 0,
@@ -232,6 +299,59 @@ mod tests {
     }
 
     #[test]
+    fn what_every_group_tells_of_a_global_table_is_one_change() {
+        let row = |group: &str, before: u32, after: u32| {
+            format!(
+                r#"{{"event":"row","group":"{group}","database":"d","table":"t","kind":"update","key":{{"a":1}},"before":{{"a":1,"b":{before}}},"after":{{"a":1,"b":{after}}}}}"#
+            )
+        };
+        let mut all = Gatherer::default();
+        for begin in [
+            r#"{"token":"a","event":"begin","group":"g","gtid":"0-1-5","groups":["g","h"]}"#,
+            r#"{"token":"a","event":"begin","group":"g","gtid":"0-1-6"}"#,
+        ] {
+            heard(&mut all, begin);
+            heard(&mut all, LINES[1]);
+            // There and back: the same group tells the same change twice.
+            for group in ["g", "h"] {
+                for (before, after) in [(1, 2), (2, 1), (1, 2)] {
+                    heard(&mut all, &row(group, before, after));
+                }
+            }
+            heard(&mut all, &row("h", 2, 3));
+            let Heard::Transaction(transaction) = heard(&mut all, LINES[3]) else {
+                panic!("it is whole");
+            };
+            let expected = if begin.contains("groups") { 4 } else { 7 };
+            assert_eq!(transaction.changes.len(), expected, "{begin}");
+        }
+    }
+
+    #[test]
+    fn a_load_data_has_the_blocks_of_its_file() {
+        let mut all = Gatherer::default();
+        for line in [
+            LINES[0],
+            r#"{"event":"block","file":7,"data":{"base64":"YQ=="}}"#,
+            r#"{"event":"block","file":8,"data":{"base64":"eA=="}}"#,
+            r#"{"event":"block","file":7,"data":{"base64":"Yg=="}}"#,
+            r#"{"event":"statement","database":"d","sql":"LOAD DATA x INTO TABLE t","file":7,"load":{"head":"LOAD DATA","tail":" TABLE t","duplicates":"error"}}"#,
+        ] {
+            assert_eq!(heard(&mut all, line), Heard::Nothing);
+        }
+        let Heard::Transaction(transaction) = heard(&mut all, LINES[3]) else {
+            panic!("it is whole");
+        };
+        assert!(transaction.is_alone());
+        let [Change::Statement(run)] = &transaction.changes[..] else {
+            panic!("{transaction:?}");
+        };
+        let load = run.load.as_ref().expect("it loads");
+        assert_eq!((&*load.data, &*load.tail), (&b"ab"[..], " TABLE t"));
+        assert!(load.refuses && !load.replaces && run.is_exact);
+    }
+
+    #[test]
     fn what_is_told_in_part_is_an_error() {
         for lines in [
             vec!["x"],
@@ -239,6 +359,7 @@ mod tests {
             vec![LINES[0], LINES[2]],
             vec![r#"{"event":"ddl","sql":"x"}"#],
             vec![r#"{"event":"statement","sql":"x"}"#],
+            vec![r#"{"event":"block","file":1,"data":{"base64":"!"}}"#],
             vec![
                 LINES[0],
                 LINES[1],

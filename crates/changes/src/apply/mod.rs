@@ -11,11 +11,13 @@
 mod claims;
 mod gatherer;
 mod order;
+mod safety;
 mod statement;
 
 pub use claims::{Claim, Identity, claims};
 pub use gatherer::{Gatherer, Heard};
 pub use order::Order;
+pub use safety::{names, objection};
 pub use statement::{Definition, definition};
 
 use std::sync::Arc;
@@ -53,6 +55,32 @@ pub struct RowChange {
     pub after: Option<Map<String, Value>>,
 }
 
+/// A statement to run again as it was run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// The session's.
+    pub database: String,
+    pub sql: String,
+    /// With what it was run.
+    pub context: Map<String, Value>,
+    /// Its text could be converted surely.
+    pub is_exact: bool,
+    /// Of a LOAD DATA.
+    pub load: Option<Loading>,
+}
+
+/// The file of a LOAD DATA, and its statement without the file's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loading {
+    /// In front of LOCAL INFILE, and behind INTO.
+    pub head: String,
+    pub tail: String,
+    /// Rows that are there are replaced, or refused; otherwise they are passed over.
+    pub replaces: bool,
+    pub refuses: bool,
+    pub data: Vec<u8>,
+}
+
 /// What a transaction did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
@@ -64,6 +92,8 @@ pub enum Change {
         /// With what it was run, as far as the stream says it.
         context: Map<String, Value>,
     },
+    /// A statement that changes rows which were not logged.
+    Statement(Box<Run>),
     /// How a table is made that a snapshot reads.
     Made {
         database: String,
@@ -77,6 +107,8 @@ pub struct Transaction {
     pub group: String,
     /// `None` for what a snapshot read.
     pub gtid: Option<String>,
+    /// Rows change their group, and stay what they are.
+    pub is_move: bool,
     pub changes: Vec<Change>,
     /// Behind it.
     pub token: String,

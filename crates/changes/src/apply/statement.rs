@@ -1,5 +1,7 @@
 //! What an applier has to know of a statement that defines something: its object, and its databases.
 
+use crate::words::{behind_comment, quoted};
+
 /// What an applier does with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Definition {
@@ -108,7 +110,7 @@ fn databases<'a>(
 
 /// What a statement is made of, as far as it counts here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+pub(super) enum Token {
     /// A word, or a name in quotes.
     Name(String),
     Other(char),
@@ -116,7 +118,7 @@ enum Token {
 
 impl Token {
     /// In upper case; empty for anything else.
-    fn word(&self) -> String {
+    pub(super) fn word(&self) -> String {
         match self {
             Token::Name(name) => name.to_ascii_uppercase(),
             Token::Other(_) => String::new(),
@@ -125,18 +127,13 @@ impl Token {
 }
 
 /// Words and names without comments and texts. What stands in `/*!…*/` counts.
-fn tokens(text: &str) -> Vec<Token> {
+pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(c) = rest.chars().next() {
         let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
-        if rest.starts_with("/*!") || rest.starts_with("/*M!") {
-            let inner = rest[2..].trim_start_matches(['M', '!']);
-            rest = inner.trim_start_matches(|c: char| c.is_ascii_digit());
-        } else if rest.starts_with("/*") {
-            rest = rest.split_once("*/").map_or("", |(_, rest)| rest);
-        } else if rest.starts_with('#') || rest.starts_with("-- ") {
-            rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
+        if let Some(behind) = behind_comment(rest) {
+            rest = behind;
         } else if c == '`' {
             let (name, behind) = quoted(&rest[1..], '`');
             tokens.push(Token::Name(name));
@@ -155,24 +152,6 @@ fn tokens(text: &str) -> Vec<Token> {
         rest = rest.trim_start();
     }
     tokens
-}
-
-/// What stands up to a quote, and what is behind it. A text may have a backslash in front of a quote.
-fn quoted(text: &str, quote: char) -> (String, &str) {
-    let mut inner = String::new();
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, c)) = characters.next() {
-        if c == '\\' && quote != '`' {
-            characters.next();
-        } else if c != quote {
-            inner.push(c);
-        } else if characters.next_if(|(_, next)| *next == quote).is_some() {
-            inner.push(quote);
-        } else {
-            return (inner, &text[at + quote.len_utf8()..]);
-        }
-    }
-    (inner, "")
 }
 
 #[cfg(test)]

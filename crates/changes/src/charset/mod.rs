@@ -8,6 +8,9 @@ mod single_bytes;
 
 use std::borrow::Cow;
 
+/// The only character set of single bytes in which ASCII does not mean itself.
+const SWE7: &str = "swe7";
+
 /// A character set of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
@@ -52,6 +55,10 @@ impl Charset {
                 let text = units.map(char::from_u32).collect::<Option<String>>()?;
                 rest.is_empty().then_some(Cow::Owned(text))
             }
+            // What nearly all texts are needs no table.
+            Charset::Single(name) if name != SWE7 && bytes.is_ascii() => {
+                std::str::from_utf8(bytes).ok().map(Cow::Borrowed)
+            }
             Charset::Single(name) => single(single_bytes::table(name)?, bytes),
             Charset::Multiple(_) => {
                 let ascii = bytes.is_ascii().then_some(bytes)?;
@@ -71,12 +78,9 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<Cow<'_, str>> {
 }
 
 /// By a table of the upper 128 bytes, or of all.
-fn single<'a>(table: &str, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
+fn single(table: &str, bytes: &[u8]) -> Option<Cow<'static, str>> {
     let characters: Vec<char> = table.chars().collect();
     let is_whole = characters.len() > 128;
-    if !is_whole && bytes.is_ascii() {
-        return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
-    }
     let character = |&byte: &u8| {
         let at = match is_whole {
             true => usize::from(byte),
@@ -101,7 +105,7 @@ pub fn charset_of(collation: u32) -> Option<Charset> {
         5 | 8 | 15 | 31 | 47..=49 | 94 => Single("latin1"),
         6 | 72 => Single("hp8"),
         7 | 74 => Single("koi8r"),
-        10 | 82 => Single("swe7"),
+        10 | 82 => Single(SWE7),
         11 | 65 => Utf8("ascii"),
         12 | 91 => Multiple("ujis"),
         13 | 88 => Multiple("sjis"),

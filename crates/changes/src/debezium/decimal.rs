@@ -2,7 +2,7 @@
 
 /// The bytes of a decimal's text: two's complement, the highest byte first, no more than it needs. `None` for what is
 /// no decimal.
-pub(super) fn unscaled(text: &str) -> Option<Vec<u8>> {
+pub fn unscaled(text: &str) -> Option<Vec<u8>> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),

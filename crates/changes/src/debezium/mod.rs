@@ -7,9 +7,13 @@ mod decimal;
 mod moment;
 mod records;
 mod schema;
+mod tables;
 mod value;
 
+pub use decimal::unscaled;
+pub use moment::{days, micros_of, micros_of_time};
 pub(crate) use records::{Of, begun, definition, ended, row};
+pub(crate) use tables::Tables;
 
 /// What Debezium calls `topic.prefix`, unless somebody says otherwise.
 const PREFIX: &str = "heddle";

@@ -8,7 +8,7 @@ const EPOCH_DAY: i32 = 2_440_588;
 const SECOND_US: i64 = 1_000_000;
 
 /// Days since 1970; `None` for a date that is none, such as zero.
-pub(super) fn days(date: &str) -> Option<i32> {
+pub fn days(date: &str) -> Option<i32> {
     let mut parts = date.splitn(3, '-');
     let year: i32 = parts.next()?.parse().ok()?;
     let month: u8 = parts.next()?.parse().ok()?;
@@ -21,7 +21,7 @@ pub(super) fn days(date: &str) -> Option<i32> {
 }
 
 /// Microseconds of a time, which may be negative and longer than a day.
-pub(super) fn micros_of_time(time: &str) -> Option<i64> {
+pub fn micros_of_time(time: &str) -> Option<i64> {
     let (sign, time) = match time.strip_prefix('-') {
         Some(time) => (-1, time),
         None => (1, time),
@@ -39,7 +39,7 @@ pub(super) fn micros_of_time(time: &str) -> Option<i64> {
 }
 
 /// Microseconds since 1970 of a date and time; `None` for one that is none, such as zero.
-pub(super) fn micros_of(moment: &str) -> Option<i64> {
+pub fn micros_of(moment: &str) -> Option<i64> {
     let (date, time) = moment.split_once(' ')?;
     let day_us = 86_400 * SECOND_US;
     Some(i64::from(days(date)?) * day_us + micros_of_time(time)?)

@@ -1,5 +1,7 @@
 //! The records of changes, definitions and transactions, as the rest of a line.
 
+use serde_json::Value;
+
 use super::{Debezium, schema, value};
 use crate::json;
 use crate::rows::{Change, Image};
@@ -98,8 +100,8 @@ pub(crate) fn row(of: &Of<'_>, table: &Table, change: &Change<'_>) -> Result<Vec
     Ok(records)
 }
 
-/// A statement that defines something.
-pub(crate) fn definition(of: &Of<'_>, database: &str, sql: &str) -> String {
+/// A statement that defines something, and what became of tables by it.
+pub(crate) fn definition(of: &Of<'_>, database: &str, sql: &str, changes: &[Value]) -> String {
     let topic = &of.form.prefix;
     let mut key = String::from("{\"databaseName\":");
     json::text(database, &mut key);
@@ -109,7 +111,7 @@ pub(crate) fn definition(of: &Of<'_>, database: &str, sql: &str) -> String {
     json::text(database, &mut payload);
     payload.push_str(",\"schemaName\":null,\"ddl\":");
     json::text(sql, &mut payload);
-    payload.push_str(",\"tableChanges\":[]");
+    payload.push_str(&format!(",\"tableChanges\":{}", Value::from(changes)));
     let key = with_schema(of, key, || schema::definition_key(of.connector));
     let value = with_schema(of, format!("{{{payload}}}"), || {
         schema::definition(of.connector)

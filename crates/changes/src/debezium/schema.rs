@@ -185,25 +185,69 @@ pub(super) fn definition_key(connector: &str) -> String {
 
 /// Of a definition.
 pub(super) fn definition(connector: &str) -> String {
-    let (source, changes) = (
-        source(connector),
-        "{\"type\":\"string\",\"optional\":false}",
-    );
     let fields = [
-        source,
+        source(connector),
         plain("int64", false, "ts_ms"),
         plain("string", true, "databaseName"),
         plain("string", true, "schemaName"),
         plain("string", true, "ddl"),
-        format!(
-            "{{\"type\":\"array\",\"items\":{changes},\"optional\":false,\"field\":\"tableChanges\"}}"
-        ),
+        list(&table_change(), false, "tableChanges"),
     ]
     .join(",");
     format!(
         "{{\"type\":\"struct\",\"fields\":[{fields}],\"optional\":false,\
          \"name\":\"io.debezium.connector.{connector}.SchemaChangeValue\",\"version\":1}}"
     )
+}
+
+/// A list as a field.
+fn list(items: &str, optional: bool, field: &str) -> String {
+    format!(
+        "{{\"type\":\"array\",\"items\":{items},\"optional\":{optional},\"field\":\"{field}\"}}"
+    )
+}
+
+/// What became of a table.
+fn table_change() -> String {
+    const TEXT: &str = "{\"type\":\"string\",\"optional\":false}";
+    let column = [
+        plain("string", false, "name"),
+        plain("int32", false, "jdbcType"),
+        plain("int32", true, "nativeType"),
+        plain("string", false, "typeName"),
+        plain("string", true, "typeExpression"),
+        plain("string", true, "charsetName"),
+        plain("int32", true, "length"),
+        plain("int32", true, "scale"),
+        plain("int32", false, "position"),
+        plain("boolean", true, "optional"),
+        plain("boolean", true, "autoIncremented"),
+        plain("boolean", true, "generated"),
+        plain("string", true, "comment"),
+        plain("string", true, "defaultValueExpression"),
+        list(TEXT, true, "enumValues"),
+    ]
+    .join(",");
+    let part = |fields: &str, optional: bool, name: &str, field: &str| {
+        format!(
+            "{{\"type\":\"struct\",\"fields\":[{fields}],\"optional\":{optional},\
+             \"name\":\"io.debezium.connector.schema.{name}\",\"version\":1{field}}}"
+        )
+    };
+    let table = [
+        plain("string", true, "defaultCharsetName"),
+        list(TEXT, true, "primaryKeyColumnNames"),
+        list(&part(&column, false, "Column", ""), false, "columns"),
+        plain("string", true, "comment"),
+    ]
+    .join(",");
+    let change = [
+        plain("string", false, "type"),
+        plain("string", false, "id"),
+        part(&table, true, "Table", ",\"field\":\"table\""),
+    ]
+    .join(",");
+    part(&change, false, "Change", "")
 }
 
 /// Of the key of a transaction's beginning or end.

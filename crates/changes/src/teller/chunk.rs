@@ -17,12 +17,13 @@ pub struct Rows {
 
 impl Teller {
     /// How a table is made, in front of everything that is told of it.
-    pub fn made(&self, database: &str, table: &str, sql: &str, time_s: u32) -> String {
+    pub fn made(&mut self, database: &str, table: &str, sql: &str, time_s: u32) -> String {
         let mut line = self.head_of_reading("table", time_s);
         named(database, table, &mut line);
         line.push_str(",\"sql\":");
         json::text(sql, &mut line);
-        line + &self.record_definition(database, sql, Some(time_s))
+        let changes = self.note_definition(database, sql);
+        line + &self.record_definition((database, sql), &changes, Some(time_s))
     }
 
     /// The lines of the rows, without those whose keys `is_stale` names; the last one ends the transaction.
@@ -45,7 +46,8 @@ impl Teller {
         let mut told = 0_u64;
         for row in &read.rows {
             let key = json::key_of(row, &read.table);
-            if key.as_deref().is_some_and(&is_stale) {
+            let is_meant = self.wanted.has_key(&read.table, row)?;
+            if !is_meant || key.as_deref().is_some_and(&is_stale) {
                 continue;
             }
             told += 1;
@@ -63,7 +65,7 @@ impl Teller {
             line.push_str(",\"kind\":\"read\",\"key\":");
             line.push_str(key.as_deref().unwrap_or("null"));
             line.push_str(",\"before\":null,\"after\":");
-            json::image(row, &read.table, &mut line);
+            json::image(&self.wanted.shown(row, &read.table), &read.table, &mut line);
             lines.push(line);
         }
         let mut line = self.head_of_reading("commit", time_s);

@@ -1,5 +1,7 @@
 //! Transactions as records of Debezium's form, in place of lines of the stream's own.
 
+use serde_json::Value;
+
 use super::{Current, Teller, Told};
 use crate::debezium::{Debezium, Of, Types, begun, definition, ended, row};
 use crate::gtid::Gtid;
@@ -76,6 +78,7 @@ impl Teller {
     ) -> Result<(), String> {
         let sql = self.current.source.take();
         let table = &rows.table;
+        self.defined.note(table);
         let name = format!("{}.{}", table.database, table.name);
         let told = if is_rekeyed(table, change) { 1 } else { 0 };
         let so_far = &self.current.so_far;
@@ -113,11 +116,12 @@ impl Teller {
 
     /// A row that a snapshot read.
     pub(super) fn record_read(
-        &self,
+        &mut self,
         table: &Table,
         change: &Change<'_>,
         time_s: u32,
     ) -> Result<String, String> {
+        self.defined.note(table);
         let Some(form) = self.debezium() else {
             return Ok(String::new());
         };
@@ -128,11 +132,19 @@ impl Teller {
         Ok(row(&of, table, change)?.pop().unwrap_or_default())
     }
 
+    /// What a definition makes of tables. Those that are not told count, too.
+    pub(super) fn note_definition(&mut self, database: &str, sql: &str) -> Vec<Value> {
+        match self.debezium() {
+            Some(_) => self.defined.define(database, sql),
+            None => Vec::new(),
+        }
+    }
+
     /// A definition, as the rest of its line.
     pub(super) fn record_definition(
         &self,
-        database: &str,
-        sql: &str,
+        (database, sql): (&str, &str),
+        changes: &[Value],
         time_s: Option<u32>,
     ) -> String {
         let Some(form) = self.debezium() else {
@@ -143,7 +155,7 @@ impl Teller {
             time_s: time_s.unwrap_or(of.time_s),
             ..of
         };
-        definition(&of, database, sql)
+        definition(&of, database, sql, changes)
     }
 
     pub(super) fn record_begin(&self) -> String {

@@ -1,6 +1,6 @@
 //! One group's part of a stream: its primary's binlog, read from where the client was, told when it is safe.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,30 +9,32 @@ use engine::binlog::{Reader, Shown, is_gap, shown, vantage};
 use engine::chunk::Made;
 use engine::{Error, Link, Login};
 use farm::Position;
-use tokio::sync::{Mutex, Notify, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::gap::{Gap, gap};
 use super::ordering::Ordering;
 use super::outlet::{Left, Outlet};
+use super::queue::{PATIENCE, Queues, Seat, Seated, held_while};
 use super::reading::Reading;
 use super::shared::{Listener, SharedReadings};
 use super::source::{Primary, Source};
 use super::{ChangesCounts, Reads};
-use sharing::Joining;
+use elsewhere::Elsewhere;
+use sharing::{SETTLED, Sharing};
 use snapshot::done;
+pub(super) use waiting::Waiting;
 
+mod elsewhere;
 mod in_order;
 mod sharing;
 mod snapshot;
 mod telling;
+mod waiting;
 
 /// Longer transactions are not kept while they wait for their replica: they are read once more.
 const TRANSACTION_BYTES_MAX: usize = 8 << 20;
-
-/// Of the transactions that wait. Beyond it nothing is read.
-const WAITING_BYTES_MAX: usize = 32 << 20;
-const WAITING_MAX: usize = 10_000;
 
 /// The server says so often that it is there.
 pub(super) const HEARTBEAT_MS: u64 = 1000;
@@ -40,8 +42,11 @@ pub(super) const HEARTBEAT_MS: u64 = 1000;
 /// How often it is looked whether the server still leads, and what replicas have.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// Between two questions what the server shows.
+/// Between two questions what the server shows, while few transactions wait for the answer, and while more do. The log
+/// has a transaction a moment before the server shows it, so the first answer nearly always comes too early.
+const ASK_SOON: Duration = Duration::from_millis(1);
 const ASK: Duration = Duration::from_millis(5);
+const FEW: usize = 2;
 
 /// After a failure.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -65,6 +70,8 @@ enum Trouble {
     /// Another one leads, or it cannot be asked: the next one is read from the same place.
     Server(Error),
     Gap(Error),
+    /// Others want the seat: it is read on from here when it can be had again.
+    Given,
     /// Not to be told by any server; what it is, and the event's name.
     Broken(&'static str, String),
     Left,
@@ -108,6 +115,7 @@ pub(super) struct Follower {
     /// Where it can begin: behind the last transaction that comes before.
     start: Option<Reached>,
     gaps: u32,
+    elsewhere: Elsewhere,
     wanted: Wanted,
     /// The rows that are there are read first, where no token says what was.
     wants_snapshot: bool,
@@ -116,7 +124,24 @@ pub(super) struct Follower {
     /// How tables are made, until it was told.
     made: Vec<Made>,
     readings: Arc<SharedReadings>,
+    queues: Arc<Queues>,
+    sharing: Sharing,
     counts: Arc<ChangesCounts>,
+}
+
+/// What reads a server for one stream alone.
+struct Alone {
+    reader: Reader,
+    /// Asks what the primary shows.
+    _asker: JoinSet<()>,
+    _counted: Reads,
+    seat: Seat,
+}
+
+impl Seated for Alone {
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
 }
 
 impl Follower {
@@ -127,6 +152,7 @@ impl Follower {
         order: Option<Arc<Ordering>>,
         (readings, counts): (&Arc<SharedReadings>, &Arc<ChangesCounts>),
     ) -> Follower {
+        let queues = readings.queues(&source.group);
         Follower {
             source,
             outlet,
@@ -136,19 +162,21 @@ impl Follower {
             reached: None,
             start: None,
             gaps: 0,
+            elsewhere: Elsewhere::default(),
             wanted,
             wants_snapshot,
             reading: None,
             made: Vec::new(),
             readings: Arc::clone(readings),
+            queues,
+            sharing: Sharing::default(),
             counts: Arc::clone(counts),
         }
     }
 
-    /// Until the client leaves, or something cannot be told.
-    pub(super) async fn follow(mut self) -> Final {
-        let group = self.source.group.clone();
-        let place = self.outlet.lock().await.place(&group).cloned();
+    /// Takes up what the token says of the group.
+    async fn take_up(&mut self, group: &str) {
+        let place = self.outlet.lock().await.place(group).cloned();
         let unread = match &place {
             Some(place) => place.unread.clone(),
             None => self.wants_snapshot.then(Unread::default),
@@ -159,8 +187,20 @@ impl Follower {
         self.is_placed = self.reached.is_some();
         self.is_replayed = !self.is_placed;
         if let Some(order) = &self.order {
-            order.take_notes(&group, self.reading.is_some());
+            order.take_notes(group, self.reading.is_some());
         }
+    }
+
+    /// True when a server may have what the one that was read lacks: the same one, at first, or another one of the group.
+    fn asks_again(&mut self, primary: &Primary) -> bool {
+        self.gaps += 1;
+        self.gaps == 1 || self.elsewhere.choose(&self.source, primary)
+    }
+
+    /// Until the client leaves, or something cannot be told.
+    pub(super) async fn follow(mut self) -> Final {
+        let group = self.source.group.clone();
+        self.take_up(&group).await;
         loop {
             let Some(primary) = self.source.primary().await else {
                 let told = self.outlet.lock().await.forget(&group).await;
@@ -169,70 +209,74 @@ impl Follower {
                     Err(Left) => Final::ClientLeft,
                 };
             };
-            let read = match self.read(&primary).await {
-                Ok(Some(listener)) => self.read_shared(&primary, listener).await,
-                Ok(None) => continue,
+            let read = match self.come_to_share(&primary).await {
+                Ok(listener) => {
+                    self.elsewhere.leave();
+                    match listener {
+                        Some(listener) => self.read_shared(&primary, listener).await,
+                        None => continue,
+                    }
+                }
                 Err(trouble) => Err(trouble),
             };
             let Err(trouble) = read else { continue };
+            let mut missing = None;
             let (event, text) = match trouble {
                 Trouble::Left => return Final::ClientLeft,
+                Trouble::Given => continue,
                 Trouble::Server(error) => {
                     tracing::debug!(%group, "the change stream reads on later: {error}");
+                    self.elsewhere.leave();
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                Trouble::Gap(error) if self.gaps == 0 => {
+                Trouble::Gap(error) if self.asks_again(&primary) => {
                     tracing::debug!(%group, "the change stream asks once more: {error}");
-                    self.gaps += 1;
                     tokio::time::sleep(GAP_PAUSE).await;
                     continue;
                 }
-                Trouble::Gap(error) => (
-                    "gap",
-                    format!(
-                        "{error}; the changes behind the token are not there any more: read the tables \
-                         anew, begin without a token, and let the servers keep their binlogs for longer \
-                         (binlog_expire_logs_seconds)"
-                    ),
-                ),
+                Trouble::Gap(error) => {
+                    missing = self.missing(&primary).await;
+                    ("gap", of_gap(&error, missing.as_ref()))
+                }
                 Trouble::Broken(event, text) => (event, text),
             };
             self.outlet
                 .lock()
                 .await
-                .break_off(event, &group, &text)
+                .break_off(event, &group, &text, missing.as_ref())
                 .await;
             return Final::Told;
         }
     }
 
-    /// Reads the primary until another one leads, or a shared reading has what comes.
-    async fn read(&mut self, primary: &Primary) -> Result<Option<Listener>, Trouble> {
-        let _counted = Reads::new(&self.counts);
-        let timeout_ms = self.source.timeout_ms();
+    /// What no server has of what comes next.
+    async fn missing(&self, primary: &Primary) -> Option<Gap> {
+        let reached = self.reached.as_ref()?;
+        let from = reached.from.as_ref().unwrap_or(&reached.told);
+        gap(from, &self.source.begins(primary).await)
+    }
+
+    /// Reads the primary until another one leads, a shared reading has what comes, or others want the seat.
+    async fn read(&mut self, primary: &Primary, seat: Seat) -> Result<Option<Listener>, Trouble> {
+        let counted = Reads::new(&self.counts);
         let mut link = self.enter(primary).await?;
+        self.forget_others(primary);
         let (from, until, mut transactions) = self.prepare(&mut link).await?;
-        let mut reader =
-            Reader::with_sources(&primary.login, &from, HEARTBEAT_MS, timeout_ms).await?;
-        self.look_at_tables(primary).await?;
+        let reader = self.open(primary, &from).await?;
         let begins_until = Instant::now() + BRANCHES_PATIENCE;
-        self.start = Some(Reached {
-            told: from,
-            from: None,
-            open: None,
+        let (want, wanted) = watch::channel(0);
+        let (asker, mut told) = self.ask_primary(link, wanted);
+        let mut held = Some(Alone {
+            reader,
+            _asker: asker,
+            _counted: counted,
+            seat,
         });
-        if let Some(reading) = &mut self.reading {
-            reading.read_from(&primary.login);
-        }
-        let wanted = Arc::new(Notify::new());
-        let (tell, mut told) = watch::channel(None);
-        let mut asker = JoinSet::new();
-        asker.spawn(ask(link, timeout_ms, Arc::clone(&wanted), tell));
         let mut look = super::interval(LOOK);
         let mut waiting = Waiting::default();
-        let mut joining = Joining::new();
-        loop {
+        let since = Instant::now();
+        while let Some(Alone { reader, seat, .. }) = &mut held {
             let is_sure = reader.position().covers(&until);
             let begins = is_sure && transactions.has_begun();
             self.end_replay(reader.position());
@@ -240,6 +284,7 @@ impl Follower {
                 event = reader.next(), if waiting.has_room() => {
                     let event = event?;
                     self.gaps = 0;
+                    self.elsewhere.found();
                     let place = reader.place();
                     let ended =
                         transactions.take(event, reader.position(), place, reader.time_s());
@@ -248,25 +293,26 @@ impl Follower {
                     }
                     if let Some(ended) = ended?.and_then(|it| self.not_told(it)) {
                         waiting.add(ended);
-                        wanted.notify_one();
                     }
                 }
                 changed = told.changed() => {
-                    if changed.is_err() {
-                        // The link is gone; the reader's end says why.
-                        return Err(Trouble::Server(lost(&primary.login, ENDED)));
-                    }
+                    // The link is gone; the reader's end says why.
+                    changed.map_err(|_| Trouble::Server(lost(&primary.login, ENDED)))?;
                     let shown = told.borrow_and_update().clone().filter(|_| is_sure);
-                    self.go_on(primary, shown.as_deref(), begins, &mut waiting).await?;
+                    self.release(primary, shown.as_deref(), &mut waiting, &mut held).await?;
+                    self.go_on(primary, begins && waiting.is_empty()).await?;
                 }
                 done = done(&mut self.reading) => self.take_read(primary, done).await?,
                 _ = look.tick() => {
-                    if !self.source.is_led_by(primary) {
+                    if !self.source.is_led_by(primary) || self.has_stayed(since, seat) {
                         return Ok(None);
                     }
-                    self.go_on(primary, None, begins, &mut waiting).await?;
-                    if let Some(listener) = self.join(&mut joining, primary, &waiting) {
-                        return Ok(Some(listener));
+                    let is_wanted = seat.is_wanted();
+                    self.go_on(primary, begins && waiting.is_empty()).await?;
+                    // What waits is in the shared reading, too.
+                    let is_settled = since.elapsed() > SETTLED && waiting.is_empty();
+                    if let Some(it) = self.join(primary, is_wanted || is_settled) {
+                        return Ok(Some(it));
                     }
                     if self.reached.is_none() && Instant::now() > begins_until {
                         return Err(Trouble::Broken("error", OLDER_BRANCHES.to_owned()));
@@ -274,9 +320,40 @@ impl Follower {
                 }
             }
             if !waiting.is_empty() {
-                wanted.notify_one();
+                want.send_replace(waiting.len());
             }
         }
+        Ok(None)
+    }
+
+    /// Begins to read behind this position.
+    async fn open(&mut self, primary: &Primary, from: &Position) -> Result<Reader, Trouble> {
+        let log = self.elsewhere.login(primary);
+        let reader = Reader::with_sources(log, from, HEARTBEAT_MS, self.source.timeout_ms());
+        let reader = reader.await?;
+        self.look_at_tables(primary).await?;
+        self.start = Some(Reached {
+            told: from.clone(),
+            from: None,
+            open: None,
+        });
+        if let Some(reading) = &mut self.reading {
+            reading.read_from(&primary.login);
+        }
+        Ok(reader)
+    }
+
+    /// Asks the primary what it shows, whenever transactions wait to know, until the first of both is dropped.
+    fn ask_primary(
+        &self,
+        link: Link,
+        wanted: watch::Receiver<usize>,
+    ) -> (JoinSet<()>, watch::Receiver<Option<Arc<Shown>>>) {
+        let (tell, told) = watch::channel(None);
+        let (timeout_ms, as_position) = (self.source.timeout_ms(), self.elsewhere.is_chosen());
+        let mut asker = JoinSet::new();
+        asker.spawn(ask(link, timeout_ms, as_position, wanted, tell));
+        (asker, told)
     }
 
     /// Where the reading begins, and what gathers it.
@@ -296,16 +373,9 @@ impl Follower {
         Ok((from, until, transactions))
     }
 
-    /// Tells what may be told; begins the stream when nothing is in the way of that.
-    async fn go_on(
-        &mut self,
-        primary: &Primary,
-        shown: Option<&Shown>,
-        begins: bool,
-        waiting: &mut Waiting,
-    ) -> Result<(), Trouble> {
-        self.release(primary, shown, waiting).await?;
-        if begins && waiting.is_empty() {
+    /// Begins the stream when nothing is in the way of that, and goes on with its snapshot.
+    async fn go_on(&mut self, primary: &Primary, begins: bool) -> Result<(), Trouble> {
+        if begins {
             self.begin(primary).await?;
         }
         self.read_on().await
@@ -362,18 +432,23 @@ impl Follower {
         self.outlet.lock().await.begin(place).await
     }
 
-    /// Tells what is safe of what waits.
+    /// Tells what is safe of what waits. While the client is slow to take it, the seat is given up for others, and what
+    /// cannot be kept is read once more.
     async fn release(
         &mut self,
         primary: &Primary,
         shown: Option<&Shown>,
         waiting: &mut Waiting,
+        held: &mut Option<Alone>,
     ) -> Result<(), Trouble> {
         if let Some(shown) = shown.filter(|_| self.source.is_led_by(primary)) {
             while let Some(ended) = waiting.next_shown(shown, &self.source) {
-                self.take(primary, &ended).await?;
+                let taking = self.take(primary, &ended);
+                held_while(taking, held, PATIENCE, || waiting.shrink()).await?;
             }
-            self.outlet.lock().await.flush().await?;
+            let outlet = Arc::clone(&self.outlet);
+            let flushing = async { outlet.lock().await.flush().await };
+            held_while(flushing, held, PATIENCE, || waiting.shrink()).await?;
         }
         Ok(())
     }
@@ -439,38 +514,17 @@ pub(super) async fn beginning(
     Ok((from, until, transactions))
 }
 
-/// Transactions that have been read and may not be told yet.
-#[derive(Default)]
-pub(super) struct Waiting {
-    all: VecDeque<Ended>,
-    bytes: usize,
-}
-
-impl Waiting {
-    pub(super) fn add(&mut self, ended: Ended) {
-        self.bytes += ended.bytes();
-        self.all.push_back(ended);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// More may be read.
-    pub(super) fn has_room(&self) -> bool {
-        self.bytes < WAITING_BYTES_MAX && self.all.len() < WAITING_MAX
-    }
-
-    /// The first one, if the server shows it and it is as safe as an acknowledged commit.
-    pub(super) fn next_shown(&mut self, shown: &Shown, source: &Source) -> Option<Ended> {
-        self.all.front().filter(|ended| {
-            let place = (ended.place.0.as_str(), ended.place.1);
-            shown.has(&ended.gtid, place) && source.is_acknowledged(&ended.gtid)
-        })?;
-        let ended = self.all.pop_front()?;
-        self.bytes -= ended.bytes();
-        Some(ended)
-    }
+/// What a consumer is told of a gap, with its cure.
+fn of_gap(error: &Error, missing: Option<&Gap>) -> String {
+    let which = match missing {
+        Some(gap) => format!("the changes {gap}"),
+        None => "the changes behind the token".to_owned(),
+    };
+    format!(
+        "{error}; {which} are not there any more: read the tables anew (a subscription: drop it, and create it with \
+         --snapshot; a stream: begin without a token), and let the servers keep their binlogs for longer \
+         (subscription_binlogs_h, or their binlog_expire_logs_seconds)"
+    )
 }
 
 /// Why a reading is over.
@@ -499,21 +553,35 @@ fn of_columns(error: Error) -> Trouble {
     }
 }
 
-/// Asks a server what it shows, when somebody wants to know.
+/// Asks a server what it shows, when transactions wait to know: `wanted` says how many. As a position, where another
+/// server's binlog is read.
 pub(super) async fn ask(
     mut link: Link,
     timeout_ms: u64,
-    wanted: Arc<Notify>,
+    as_position: bool,
+    mut wanted: watch::Receiver<usize>,
     tell: watch::Sender<Option<Arc<Shown>>>,
 ) {
     loop {
-        wanted.notified().await;
-        let Ok(shown) = shown(&mut link, timeout_ms).await else {
+        if wanted.changed().await.is_err() {
+            return;
+        }
+        let pause = match *wanted.borrow_and_update() <= FEW {
+            true => ASK_SOON,
+            false => ASK,
+        };
+        let shown = match as_position {
+            true => vantage(&mut link, timeout_ms)
+                .await
+                .map(|(position, _)| Shown::Executed(position)),
+            false => shown(&mut link, timeout_ms).await,
+        };
+        let Ok(shown) = shown else {
             return;
         };
         if tell.send(Some(Arc::new(shown))).is_err() {
             return;
         }
-        tokio::time::sleep(ASK).await;
+        tokio::time::sleep(pause).await;
     }
 }

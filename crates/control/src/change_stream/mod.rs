@@ -1,7 +1,7 @@
 //! The change stream: every change of the farm's groups as lines of JSON, for whoever asks over HTTP.
 //!
-//! Job: one reading of each group's binlog for all streams that have caught up, and one for each that has not; what a stream shows is as safe as an acknowledged
-//! commit; after a failover it goes on at the new primary.
+//! Job: one reading of each group's binlog for all streams that have caught up, and few for those that have not; what a
+//! stream shows is as safe as an acknowledged commit; after a failover it goes on at the new primary.
 //!
 //! Invariants: a line is sent when the primary shows its transaction (with semi-sync that is after a
 //! replica has it), and the server is still the primary after it said so; every line has the token of the moment behind it. What cannot be told ends the stream with a line
@@ -11,18 +11,20 @@
 
 mod clock;
 mod following;
+mod gap;
 mod ordering;
 mod outlet;
+mod queue;
 mod reading;
 mod shared;
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use catalog::command::CommandError;
@@ -31,18 +33,21 @@ use changes::{Token, Wanted};
 use farm::{GroupKind, Snapshot, TokenError};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::context::Context;
 use crate::links::Links;
 use clock::Clock;
 use following::{Final, Follower};
+pub use gap::Gap;
+pub(crate) use gap::gap;
 use ordering::Ordering;
 use outlet::Outlet;
 use shared::SharedReadings;
+pub(crate) use source::Source;
 
-/// Chunks of lines that wait for the client.
-const CHUNKS_MAX: usize = 4;
+/// Chunks of lines that wait for the client. Each stream of a client that does not read keeps them.
+const CHUNKS_MAX: usize = 2;
 
 /// A stream that has nothing to say says so.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -104,6 +109,8 @@ pub struct ChangeStreams {
     counts: Arc<ChangesCounts>,
     readings: Arc<SharedReadings>,
     clock: Arc<Clock>,
+    /// When the servers of a group were told last what to log.
+    told: std::sync::Mutex<HashMap<String, Instant>>,
 }
 
 impl ChangeStreams {
@@ -114,6 +121,7 @@ impl ChangeStreams {
             counts: Arc::default(),
             readings: Arc::default(),
             clock: Arc::new(Clock::new(context, links)),
+            told: std::sync::Mutex::default(),
         }
     }
 
@@ -213,7 +221,7 @@ impl ChangeStreams {
                     }
                 }
                 _ = tell.tick() => {
-                    for group in &followed {
+                    for group in followed.iter().filter(|group| self.is_due(group)) {
                         let source = self.source(group);
                         tokio::spawn(async move { source.tell_servers().await });
                     }
@@ -241,8 +249,21 @@ impl ChangeStreams {
         joining
     }
 
-    fn source(&self, group: &str) -> source::Source {
-        source::Source::new(&self.context, &self.links, group)
+    /// Whether a group's servers are to be told now what to log: not for each stream of many.
+    fn is_due(&self, group: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is_due = told
+            .get(group)
+            .is_none_or(|at| now.duration_since(*at) >= TELL_SERVERS / 2);
+        if is_due {
+            told.insert(group.to_owned(), now);
+        }
+        is_due
+    }
+
+    pub(crate) fn source(&self, group: &str) -> Source {
+        Source::new(&self.context, &self.links, group)
     }
 
     /// The groups that have binlogs in one order.

@@ -173,6 +173,11 @@ impl Reading {
             Part::Statement(it) if defines(&it.text) && !is_harmless(&it.text) => {
                 Ok(self.note_definition(&it.text))
             }
+            // Which rows it changed is not known: what is being read may have them as they were before.
+            Part::Statement(it) if !is_harmless(&it.text) => {
+                self.is_spoiled = true;
+                Ok(false)
+            }
             Part::Statement(_) | Part::Source(_) | Part::Block(_) => Ok(false),
         }
     }
@@ -346,10 +351,12 @@ mod tests {
         assert_eq!(one.note(&definition("RENAME TABLE a TO b")), Ok(true));
         assert_eq!(one.unread, Unread::default());
         let mut one = reading(of);
-        for text in ["INSERT INTO tt VALUES (1)", "DROP TEMPORARY TABLE tt"] {
-            assert_eq!(one.note(&definition(text)), Ok(false));
-        }
+        let harmless = definition("DROP TEMPORARY TABLE tt");
+        assert_eq!(one.note(&harmless), Ok(false));
         assert!(!one.is_spoiled);
+        let change = definition("INSERT INTO tt VALUES (1)");
+        assert_eq!(one.note(&change), Ok(false));
+        assert!(one.is_spoiled && one.unread.to_string() == of);
     }
 
     #[test]

@@ -3,22 +3,23 @@
 //! Job: reads the binlog once, and keeps the last transactions that may be told, for streams that go on by them.
 //!
 //! Invariants: what is kept is without gaps from where it begins, and bounded in bytes and number; a stream that is
-//! slower than that finds out and reads by itself. Everything ends with the primary that is read, and when nobody
-//! uses it any more.
+//! slower than that finds out and reads by itself. Few of a group do so at a time ([`Queues`]), however many are slow.
+//! Everything ends with the primary that is read, and when nobody uses it any more.
 //!
 //! Must not know: who wants what of it, tokens, snapshots.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use changes::Ended;
+use changes::{Ended, Reached};
 use engine::Link;
-use engine::binlog::Reader;
+use engine::binlog::{Reader, vantage};
 use farm::{Position, ServerId};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::following::{HEARTBEAT_MS, LOOK, Waiting, ask, beginning};
+use super::queue::Queues;
 use super::source::{Primary, Source};
 use super::{ChangesCounts, Reads};
 
@@ -26,9 +27,12 @@ use super::{ChangesCounts, Reads};
 const KEPT_BYTES_MAX: usize = 32 << 20;
 const KEPT_MAX: usize = 10_000;
 
-/// The readings that streams share, by group.
+/// The readings that streams share, by group, and the seats of those that read by themselves.
 #[derive(Default)]
-pub(super) struct SharedReadings(Mutex<HashMap<String, Weak<Shared>>>);
+pub(super) struct SharedReadings {
+    all: Mutex<HashMap<String, Weak<Shared>>>,
+    queues: Mutex<HashMap<String, Arc<Queues>>>,
+}
 
 /// A reading of one primary.
 pub(super) struct Shared {
@@ -41,8 +45,12 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct Kept {
-    /// The reading has begun: all that comes behind this position is, or was, in `last`.
-    end: Option<Position>,
+    /// The reading has begun: all that comes behind this is in `last`. In front of that, everything.
+    begin: Option<Position>,
+    /// Behind the last one.
+    end: Option<Reached>,
+    /// Where the server was when the reading began.
+    now: Option<Position>,
     last: VecDeque<Arc<Ended>>,
     bytes: usize,
     /// How many came before the first one of `last`.
@@ -55,21 +63,21 @@ pub(super) struct Listener {
     shared: Arc<Shared>,
     news: watch::Receiver<()>,
     next: u64,
-    /// What comes is behind this position.
-    pub(super) behind: Position,
+    /// What comes is behind this.
+    pub(super) behind: Reached,
 }
 
 impl SharedReadings {
-    /// The reading of this primary; begun if there is none.
+    /// The reading of this primary; begun if there is none, behind `from` or where the server is.
     pub(super) fn of(
         &self,
         source: &Source,
         primary: &Primary,
+        from: Option<Reached>,
         counts: &Arc<ChangesCounts>,
     ) -> Arc<Shared> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(&source.group).and_then(Weak::upgrade);
-        if let Some(shared) = known.filter(|it| it.is_of(primary)) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = known(&all, source, primary) {
             return shared;
         }
         let shared = Arc::new(Shared {
@@ -82,6 +90,7 @@ impl SharedReadings {
         let reading = Reading {
             source: source.clone(),
             primary: primary.clone(),
+            from,
             for_whom: Arc::downgrade(&shared),
         };
         let counts = Arc::clone(counts);
@@ -91,6 +100,30 @@ impl SharedReadings {
         });
         shared
     }
+
+    /// The reading of this primary, if there is one.
+    pub(super) fn known(&self, source: &Source, primary: &Primary) -> Option<Arc<Shared>> {
+        known(
+            &self.all.lock().unwrap_or_else(PoisonError::into_inner),
+            source,
+            primary,
+        )
+    }
+
+    /// The seats of a group's streams that read by themselves.
+    pub(super) fn queues(&self, group: &str) -> Arc<Queues> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(queues.entry(group.to_owned()).or_default())
+    }
+}
+
+fn known(
+    all: &HashMap<String, Weak<Shared>>,
+    source: &Source,
+    primary: &Primary,
+) -> Option<Arc<Shared>> {
+    let known = all.get(&source.group).and_then(Weak::upgrade);
+    known.filter(|it| it.is_of(primary))
 }
 
 impl Shared {
@@ -98,15 +131,18 @@ impl Shared {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_of(&self, primary: &Primary) -> bool {
+    pub(super) fn is_of(&self, primary: &Primary) -> bool {
         let is_same = self.server == primary.id && self.timeline == primary.timeline;
         is_same && !self.kept().is_over
     }
 
-    /// A place behind everything that is kept; `None` before the reading has begun.
+    /// A place behind everything that is kept; `None` before the reading has come to where the server was when it began.
     pub(super) fn listen(self: &Arc<Self>) -> Option<Listener> {
         let kept = self.kept();
         let behind = kept.end.clone().filter(|_| !kept.is_over)?;
+        if !kept.now.as_ref().is_some_and(|now| behind.told.covers(now)) {
+            return None;
+        }
         Some(Listener {
             shared: Arc::clone(self),
             news: self.news.subscribe(),
@@ -115,12 +151,33 @@ impl Shared {
         })
     }
 
+    /// The place of a stream that has this; `None` where more is missing to it than what is kept.
+    pub(super) fn listen_behind(self: &Arc<Self>, told: &Position) -> Option<Listener> {
+        let kept = self.kept();
+        let begin = kept.begin.as_ref().filter(|_| !kept.is_over)?;
+        told.covers(begin).then(|| Listener {
+            shared: Arc::clone(self),
+            news: self.news.subscribe(),
+            next: kept.forgotten,
+            behind: Reached {
+                told: begin.clone(),
+                from: None,
+                open: None,
+            },
+        })
+    }
+
     fn add(&self, ended: Ended) {
         self.kept().add(ended, KEPT_BYTES_MAX, KEPT_MAX);
     }
 
-    fn begin(&self, position: &Position) {
-        self.kept().end.get_or_insert_with(|| position.clone());
+    fn begin(&self, reached: &Reached, now: &Position) {
+        let mut kept = self.kept();
+        if kept.end.is_none() {
+            kept.begin = Some(reached.told.clone());
+            kept.end = Some(reached.clone());
+            kept.now = Some(now.clone());
+        }
     }
 
     fn end(&self) {
@@ -131,13 +188,18 @@ impl Shared {
 
 impl Kept {
     fn add(&mut self, ended: Ended, bytes_max: usize, max: usize) {
-        self.end = Some(ended.position.clone());
+        self.end = Some(Reached {
+            told: ended.position.clone(),
+            from: ended.from.clone(),
+            open: None,
+        });
         self.bytes += ended.bytes();
         self.last.push_back(Arc::new(ended));
         while self.last.len() > 1 && (self.bytes > bytes_max || self.last.len() > max) {
             if let Some(oldest) = self.last.pop_front() {
                 self.bytes -= oldest.bytes();
                 self.forgotten += 1;
+                self.begin = Some(oldest.position.clone());
             }
         }
     }
@@ -162,6 +224,12 @@ impl Listener {
         }
     }
 
+    /// The reading has ended, and everything of it was taken.
+    pub(super) fn has_ended(&self) -> bool {
+        let kept = self.shared.kept();
+        kept.is_over && kept.get(self.next).is_ok_and(|next| next.is_none())
+    }
+
     /// The same without waiting: nothing within when nothing more has come.
     #[allow(clippy::option_option)]
     pub(super) fn next_now(&mut self) -> Option<Option<Arc<Ended>>> {
@@ -180,17 +248,16 @@ impl Listener {
 struct Reading {
     source: Source,
     primary: Primary,
+    from: Option<Reached>,
     for_whom: Weak<Shared>,
 }
 
 impl Reading {
     async fn run(self) {
+        let _over = Over(self.for_whom.clone());
         // Whoever listens reads by himself then, and says what is wrong, if it still is.
         if let Err(error) = self.read().await {
             tracing::debug!(group = %self.source.group, "a shared reading ends: {error}");
-        }
-        if let Some(shared) = self.for_whom.upgrade() {
-            shared.end();
         }
     }
 
@@ -199,15 +266,22 @@ impl Reading {
         let timeout_ms = self.source.timeout_ms();
         let login = &self.primary.login;
         let mut link = Link::open(login, timeout_ms).await?;
-        let (from, until, mut transactions) = beginning(&mut link, timeout_ms, None).await?;
+        engine::keep_columns(&mut link, timeout_ms).await?;
+        let (now, _) = vantage(&mut link, timeout_ms).await?;
+        let (from, until, mut transactions) =
+            beginning(&mut link, timeout_ms, self.from.as_ref()).await?;
         let mut reader = Reader::with_sources(login, &from, HEARTBEAT_MS, timeout_ms).await?;
-        let wanted = Arc::new(Notify::new());
+        let (want, wanted) = watch::channel(0);
         let (tell, mut told) = watch::channel(None);
         let mut asker = JoinSet::new();
-        asker.spawn(ask(link, timeout_ms, Arc::clone(&wanted), tell));
+        asker.spawn(ask(link, timeout_ms, false, wanted, tell));
         let mut look = super::interval(LOOK);
         let mut waiting = Waiting::default();
-        let mut before = from;
+        let mut before = self.from.clone().unwrap_or(Reached {
+            told: from,
+            from: None,
+            open: None,
+        });
         loop {
             let is_sure = reader.position().covers(&until);
             let begins = is_sure && transactions.has_begun();
@@ -220,7 +294,6 @@ impl Reading {
                     let Ok(ended) = ended else { return Ok(()) };
                     if let Some(ended) = ended {
                         waiting.add(ended);
-                        wanted.notify_one();
                     }
                 }
                 changed = told.changed() => {
@@ -232,10 +305,11 @@ impl Reading {
                     if let Some(shown) = shown.filter(|_| is_sure && self.source.is_led_by(&self.primary)) {
                         while let Some(ended) = waiting.next_shown(&shown, &self.source) {
                             if ended.counts {
-                                shared.begin(&before);
+                                shared.begin(&before, &now);
                                 shared.add(ended);
                             } else {
-                                before = ended.position;
+                                before.told = ended.position;
+                                before.from = ended.from;
                             }
                         }
                         shared.news.send_replace(());
@@ -247,17 +321,97 @@ impl Reading {
                         return Ok(());
                     }
                     if begins && waiting.is_empty() {
-                        shared.begin(&before);
+                        shared.begin(&before, &now);
                     }
                 }
             }
             if !waiting.is_empty() {
-                wanted.notify_one();
+                want.send_replace(waiting.len());
             }
+        }
+    }
+}
+
+/// Tells who listens that the reading has ended, however it has.
+struct Over(Weak<Shared>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.end();
         }
     }
 }
 
 fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use changes::{Gtid, Own, Parts};
+    use farm::Engine;
+
+    use super::*;
+
+    fn at(sequence: u64) -> Position {
+        Position::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a position")
+    }
+
+    fn reached(sequence: u64) -> Reached {
+        Reached {
+            told: at(sequence),
+            from: None,
+            open: None,
+        }
+    }
+
+    fn ended(sequence: u64) -> Ended {
+        Ended {
+            gtid: Gtid::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a GTID"),
+            time_s: 0,
+            xid: None,
+            counts: true,
+            was_told: false,
+            own: Own::default(),
+            branch: None,
+            parts: Parts::Kept(Arc::default()),
+            position: at(sequence),
+            from: None,
+            place: (String::new(), 0),
+        }
+    }
+
+    #[test]
+    fn streams_join_where_nothing_is_missing_to_them() {
+        let shared = Arc::new(Shared {
+            server: ServerId(1),
+            timeline: 1,
+            kept: Mutex::default(),
+            news: watch::Sender::new(()),
+        });
+        assert!(shared.listen().is_none() && shared.listen_behind(&at(9)).is_none());
+        shared.begin(&reached(3), &at(5));
+        assert!(shared.listen().is_none(), "it is not where the server was");
+        assert!(shared.listen_behind(&at(3)).is_some());
+        for sequence in 4..=6 {
+            shared.kept().add(ended(sequence), usize::MAX, 2);
+        }
+        let now = shared.listen().expect("it is there now");
+        assert_eq!(now.behind, reached(6));
+        assert!(shared.listen_behind(&at(3)).is_none(), "4 is forgotten");
+        let mut late = shared.listen_behind(&at(4)).expect("all is kept");
+        let mut next = || {
+            late.next_now()
+                .map(|next| next.map(|it| it.position.clone()))
+        };
+        assert_eq!(
+            [next(), next(), next()],
+            [Some(Some(at(5))), Some(Some(at(6))), Some(None)]
+        );
+        shared.end();
+        assert_eq!(next(), None);
+        assert!(late.has_ended());
+        assert!(shared.listen().is_none());
+    }
 }

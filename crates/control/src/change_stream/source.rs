@@ -14,7 +14,7 @@ use crate::links::Links;
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
-pub(super) struct Source {
+pub(crate) struct Source {
     context: Arc<Context>,
     links: Arc<Links>,
     pub(super) group: String,
@@ -22,14 +22,14 @@ pub(super) struct Source {
 
 /// The server that takes the group's writes.
 #[derive(Clone)]
-pub(super) struct Primary {
+pub(crate) struct Primary {
     pub(super) id: ServerId,
     pub(super) login: Login,
     pub(super) timeline: u32,
 }
 
 impl Source {
-    pub(super) fn new(context: &Arc<Context>, links: &Arc<Links>, group: &str) -> Source {
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>, group: &str) -> Source {
         Source {
             context: Arc::clone(context),
             links: Arc::clone(links),
@@ -42,7 +42,7 @@ impl Source {
     }
 
     /// Waits for a primary that is not being exchanged; `None` when the farm does not have the group.
-    pub(super) async fn primary(&self) -> Option<Primary> {
+    pub(crate) async fn primary(&self) -> Option<Primary> {
         loop {
             let snapshot = self.context.snapshot_now();
             let group = snapshot.group(&self.group)?;
@@ -55,6 +55,18 @@ impl Source {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// The other servers of the group, and whether they follow the primary.
+    pub(super) fn others(&self, primary: &Primary) -> Vec<(ServerId, bool, Login)> {
+        let snapshot = self.context.snapshot_now();
+        let servers = snapshot.group(&self.group).map(|group| &group.servers);
+        let others = servers.into_iter().flatten();
+        let others = others.filter(|it| it.id != primary.id);
+        let follows = |status| matches!(status, Status::Replica | Status::Spare);
+        others
+            .map(|it| (it.id, follows(it.status), self.links.login(&**it)))
+            .collect()
     }
 
     /// True while this server is the primary, and nobody is exchanging it. Asked after the server was asked: what

@@ -163,6 +163,7 @@ impl Commands {
             Verb::ThreatReportFailure => self.threats.threat_report_failure(&lead()?, args).await,
             Verb::GroupHealth => self.inspect.group_health(args),
             Verb::GroupEvents => self.inspect.group_events(args),
+            Verb::GroupFailovers => Ok(self.inspect.group_failovers(args)),
             Verb::GroupLookupServers => self.inspect.group_lookup_servers(args),
             Verb::ServerList => Ok(self.inspect.server_list()),
             Verb::GroupLookupGroups => self.inspect.group_lookup_groups(args),

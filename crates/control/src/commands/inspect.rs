@@ -12,6 +12,7 @@ use crate::observe::privileges::OwnAccount;
 use crate::peers::routers::PeerRouters;
 use crate::sessions::SessionInfo;
 use catalog::command::{Arguments, CommandError, TABLE, Table};
+use catalog::event::when;
 use catalog::record::ServerRecord;
 
 /// The commands that show groups, sessions and this router.
@@ -250,6 +251,45 @@ impl InspectCommands {
             ]);
         }
         Ok(table)
+    }
+
+    /// A row for each step. What is not over has no time yet.
+    pub(crate) fn group_failovers(&self, args: &Arguments) -> Table {
+        let mut table = Table::new(&[
+            "when", "group_id", "cause", "step", "server", "began_ms", "took_ms", "detail",
+        ]);
+        let ms = |us: u64| Value::from((us / 100) as f64 / 10.0);
+        let named = |id: Option<u32>| {
+            let record = id.and_then(|id| self.context.record_of(id));
+            record.map(|record| record.name).unwrap_or_default()
+        };
+        for change in self.context.failovers.list(args.get("group_id")) {
+            let mut row = |step: &str, server, began_us, took_us: Option<u64>, detail: &str| {
+                table.rows.push(vec![
+                    when(change.at_ms).into(),
+                    change.group.clone().into(),
+                    change.cause.into(),
+                    step.into(),
+                    named(server).into(),
+                    ms(began_us),
+                    took_us.map_or(Value::Null, ms),
+                    detail.into(),
+                ]);
+            };
+            for step in &change.steps {
+                row(
+                    step.step,
+                    step.server,
+                    step.began_us,
+                    step.took_us,
+                    &step.detail,
+                );
+            }
+            if let Some((primary, at_us)) = change.published {
+                row("publish", Some(primary), 0, Some(at_us), "clients go on");
+            }
+        }
+        table
     }
 
     pub(crate) async fn session_list(&self) -> Result<Table, CommandError> {

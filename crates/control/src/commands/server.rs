@@ -84,6 +84,7 @@ impl ServerCommands {
         let edit = |now: &mut ServerRecord| {
             stays(now, server.status, |now| {
                 now.status = status;
+                now.being_filled = false;
                 now.never_primary = server.never_primary;
                 // Fabric's rule: a server that replicates is read-only or offline.
                 if !status.allows(now.mode) {

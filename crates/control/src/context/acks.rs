@@ -68,6 +68,7 @@ pub(crate) fn shown_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::samples::observation;
     use catalog::record::samples::{records, server};
 
     #[test]
@@ -110,14 +111,9 @@ mod tests {
             let mut seen = Seen::default();
             seen.answered(engine::Observation {
                 version: "8.0.45".to_owned(),
-                uuid: None,
-                server_id: 1,
                 read_only: false,
-                sql_mode: String::new(),
-                logins_set_mode: false,
-                gtid: String::new(),
-                replica: None,
                 acks,
+                ..observation()
             });
             HashMap::from([(1, seen)])
         };

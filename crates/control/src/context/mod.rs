@@ -12,12 +12,14 @@ pub(crate) mod acks;
 mod document;
 pub(crate) mod drivers;
 pub(crate) mod editing;
+pub(crate) mod failovers;
 pub(crate) mod picture;
 pub(crate) mod records;
 pub(crate) mod seen;
 pub(crate) mod standing;
 pub(crate) mod supervision;
 pub(crate) mod trail;
+pub(crate) mod winners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
@@ -32,8 +34,10 @@ use tokio::sync::Notify;
 
 use crate::configuration::current::Current;
 use crate::context::drivers::{Drivers, Told};
+use crate::context::failovers::Failovers;
 use crate::context::seen::Seen;
 use crate::context::trail::Trail;
+use crate::context::winners::Winners;
 use crate::leadership::Leadership;
 use crate::leadership::lead::Lead;
 use crate::sessions::Sessions;
@@ -116,8 +120,14 @@ pub(crate) struct Context {
     pub(crate) tally: Tally,
     /// Where the groups' failover drivers are told what happens.
     pub(crate) drivers: Drivers,
+    /// Who is about to lead a group.
+    pub(crate) winners: Winners,
+    /// What the steps of the last changes of primary took.
+    pub(crate) failovers: Failovers,
     /// The set of servers, or where one is, may have changed.
     pub(crate) servers_changed: Notify,
+    /// The snapshot was replaced; one task waits for it.
+    pub(crate) snapshot_changed: Notify,
     /// Who leads the farm, as far as this router knows; gives the right to act for the farm.
     pub(crate) leadership: Leadership,
     /// The tables that have to be read anew.
@@ -158,7 +168,10 @@ impl Context {
             events: Mutex::new(Ring::default()),
             tally: Tally::default(),
             drivers: Drivers::default(),
+            winners: Winners::default(),
+            failovers: Failovers::default(),
             servers_changed: Notify::new(),
+            snapshot_changed: Notify::new(),
             leadership,
             tables: WantedTables::default(),
         }
@@ -242,7 +255,7 @@ impl Context {
 
     /// Takes over what the store says.
     pub(crate) async fn reload(&self) -> Result<(), CommandError> {
-        let records = Records::read(&*self.store)
+        let mut records = Records::read(&*self.store)
             .await
             .map_err(|error| CommandError::Internal(error.to_string()))?;
         let version = self.newer_version(&records).await;
@@ -251,10 +264,10 @@ impl Context {
         if records.revision < state.records.revision {
             return Ok(());
         }
+        state.standing.keep_ahead(&mut records);
         let happened = records.events_since(&state.records);
         state.seen.retain(|id, _| records.servers.contains_key(id));
         state.records = records;
-        state.keep_ahead();
         if let Some(which) = state.lay_out_tables() {
             self.tables.want(which);
         }
@@ -280,8 +293,13 @@ impl Context {
         if old.epoch == 0 || !picture::same_but_gtids(&old, &new) {
             new.turnover = Arc::clone(&old.turnover);
             new.turnover.note(&old, &new);
-            self.published.store(Arc::new(new));
+            self.show(new);
         }
+    }
+
+    fn show(&self, new: Snapshot) {
+        self.published.store(Arc::new(new));
+        self.snapshot_changed.notify_one();
     }
 
     /// Takes over what stands in the servers' own tables, and publishes it if it differs.
@@ -311,7 +329,7 @@ impl Context {
         if !picture::same_group(&old.groups[at], &now) {
             let new = old.with_group(at, Arc::new(now));
             new.turnover.note(&old, &new);
-            self.published.store(Arc::new(new));
+            self.show(new);
         }
     }
 
@@ -386,16 +404,6 @@ impl State {
     /// Puts together where tables are; gives those that have to be read anew.
     pub(crate) fn lay_out_tables(&mut self) -> Option<Which> {
         self.layout.follow(&self.records)
-    }
-
-    /// A change of primary that is published stays so, though the store does not have it yet.
-    fn keep_ahead(&mut self) {
-        for (group, leader) in self.standing.ahead() {
-            let members = self.records.servers.iter_mut();
-            for (&id, kept) in members.filter(|(_, kept)| kept.value.group == group) {
-                kept.value = kept.value.after_change_of_primary(leader == Some(id));
-            }
-        }
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Seen {
     pub(crate) health: Health,
     /// The last answer.
     pub(crate) observation: Option<Observation>,
+    /// Grows with each answer and each promotion: a probe that was asked before is older than they are.
+    pub(crate) news: u64,
     /// Failed probes in a row.
     failures: u32,
     /// Whether it was ever found alive or dead; before that there is nothing to tell.
@@ -24,6 +26,8 @@ pub(crate) struct Seen {
     pub(crate) wake: Arc<Notify>,
     /// The last sign of life on a connection of the detector.
     pub(crate) heard_us: u64,
+    /// Somebody has cast doubt on it since the detector asked it last.
+    pub(crate) doubted: bool,
 }
 
 impl Default for Seen {
@@ -31,11 +35,13 @@ impl Default for Seen {
         Seen {
             health: Health::unknown(),
             observation: None,
+            news: 0,
             failures: 0,
             known: false,
             fresh: Arc::default(),
             wake: Arc::default(),
             heard_us: 0,
+            doubted: false,
         }
     }
 }
@@ -62,6 +68,22 @@ impl Seen {
         replica.is_some_and(|it| (it.io, it.sql) == (Thread::Running, Thread::Running))
     }
 
+    /// It takes the writes from now on.
+    pub(crate) fn promoted(&mut self) {
+        (self.health.alive, self.health.read_only) = (true, false);
+        (self.health.io_running, self.health.sql_running) = (None, None);
+        self.health.error.clear();
+        self.news += 1;
+    }
+
+    /// Takes over the answer to a probe, unless there is other news than when it was asked.
+    pub(crate) fn probed(&mut self, asked: u64, observation: Observation) -> Option<Turn> {
+        match asked == self.news {
+            true => self.answered(observation),
+            false => None,
+        }
+    }
+
     /// Takes over an answer.
     pub(crate) fn answered(&mut self, observation: Observation) -> Option<Turn> {
         let active = |seen: &Option<Observation>| {
@@ -86,6 +108,7 @@ impl Seen {
         };
         self.health = healthy(&observation);
         self.observation = Some(observation);
+        self.news += 1;
         self.failures = 0;
         self.known = true;
         turn
@@ -134,22 +157,17 @@ mod tests {
     use engine::Acks;
 
     use super::*;
+    use crate::observe::samples::observation;
 
-    fn observation(acks_active: bool) -> Observation {
+    fn of_primary(acks_active: bool) -> Observation {
         Observation {
-            version: "10.11.6-MariaDB".to_owned(),
-            uuid: None,
-            server_id: 1,
             read_only: false,
-            sql_mode: String::new(),
-            logins_set_mode: false,
-            gtid: String::new(),
-            replica: None,
             acks: Some(Acks {
                 enabled: true,
                 active: acks_active,
                 replicas: 1,
             }),
+            ..observation()
         }
     }
 
@@ -165,7 +183,7 @@ mod tests {
     fn two_failures_make_a_server_dead_and_one_answer_alive() {
         let mut seen = Seen::default();
         assert_eq!(
-            seen.answered(observation(true)),
+            seen.answered(of_primary(true)),
             None,
             "the first answer is no news"
         );
@@ -175,13 +193,25 @@ mod tests {
         assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
         assert!(!seen.health.alive && seen.health.error.contains("1000 ms"));
         assert_eq!(seen.failed(&silent(), 2), None, "told once");
-        assert_eq!(seen.answered(observation(true)), Some(Turn::CameAlive));
+        assert_eq!(seen.answered(of_primary(true)), Some(Turn::CameAlive));
         assert_eq!(seen.health.error, "");
         assert_eq!(
             seen.failed(&silent(), 2),
             None,
             "failures must come in a row"
         );
+    }
+
+    #[test]
+    fn a_probe_that_was_asked_before_a_promotion_says_nothing_of_it() {
+        let mut seen = Seen::default();
+        seen.answered(observation());
+        let asked = seen.news;
+        seen.promoted();
+        assert_eq!(seen.probed(asked, observation()), None);
+        assert!(!seen.health.read_only);
+        seen.probed(seen.news, observation());
+        assert!(seen.health.read_only, "somebody closed it since");
     }
 
     #[test]
@@ -195,10 +225,10 @@ mod tests {
     #[test]
     fn a_primary_that_answers_alone_is_told() {
         let mut seen = Seen::default();
-        seen.answered(observation(true));
-        assert_eq!(seen.answered(observation(false)), Some(Turn::AcksLost));
-        assert_eq!(seen.answered(observation(false)), None);
-        assert_eq!(seen.answered(observation(true)), Some(Turn::AcksBack));
+        seen.answered(of_primary(true));
+        assert_eq!(seen.answered(of_primary(false)), Some(Turn::AcksLost));
+        assert_eq!(seen.answered(of_primary(false)), None);
+        assert_eq!(seen.answered(of_primary(true)), Some(Turn::AcksBack));
     }
 
     #[test]
@@ -219,7 +249,7 @@ mod tests {
                     sql_error: (number != 0).then_some(error),
                     received: String::new(),
                 }),
-                ..observation(true)
+                ..of_primary(true)
             }
         };
         let mut seen = Seen::default();

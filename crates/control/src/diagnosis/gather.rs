@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doctor::facts::{SinkFacts, StoreFacts};
+use doctor::facts::{ConsumerFacts, SinkFacts, StoreFacts};
 use doctor::{FarmFacts, Finding, GroupFacts, RouterFacts, ServerFacts, findings};
 use engine::needed::Feature;
 use engine::{Link, Login, examination};
@@ -16,6 +16,7 @@ use futures_util::future::join_all;
 
 use super::{Doctor, Wanted};
 use crate::peers::questions::{FACTS, GROUP, cells};
+use crate::subscriptions::NEAR_PERCENT;
 use catalog::command::Call;
 use catalog::event::epoch_ms;
 use catalog::sink::{SINK, SINK_PROGRESS, SinkProgress, SinkRecord};
@@ -85,6 +86,7 @@ impl Doctor {
             }
         }
         farm.sinks = self.sinks().await;
+        farm.late_consumers = self.late_consumers();
         let others = wanted.newcomer.is_none();
         farm.routers = self.routers(others).await;
         farm
@@ -108,6 +110,22 @@ impl Doctor {
             })
         });
         facts.collect()
+    }
+
+    /// Consumers that are near a gap, or in one, as this router measured it.
+    fn late_consumers(&self) -> Vec<ConsumerFacts> {
+        let lags = self.subscriptions.get().map(|it| it.lags());
+        let lags = lags.unwrap_or_default();
+        let late = lags.all().filter_map(|(name, lag)| {
+            let expiry_percent = lag.expiry_percent.unwrap_or(0);
+            let is_late = lag.gap.is_some() || expiry_percent >= NEAR_PERCENT;
+            is_late.then(|| ConsumerFacts {
+                name,
+                expiry_percent,
+                gap: lag.gap_text().unwrap_or_default(),
+            })
+        });
+        late.collect()
     }
 
     /// The settings in force, by name.

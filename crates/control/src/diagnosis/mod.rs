@@ -24,6 +24,7 @@ use crate::links::Links;
 use crate::observe::privileges::OwnAccount;
 use crate::peers::routers::PeerRouters;
 use crate::provision::admission::parse_address;
+use crate::subscriptions::Subscriptions;
 use catalog::command::{Arguments, CommandError, Table};
 
 /// What a router knows of itself and of its machine. Each call may read files.
@@ -69,6 +70,8 @@ pub(crate) struct Doctor {
     peers: Arc<PeerRouters>,
     /// Absent in tests of the control plane alone.
     premises: OnceLock<Arc<dyn Premises>>,
+    /// Whose consumers may be late.
+    subscriptions: OnceLock<Arc<Subscriptions>>,
     trail: Mutex<Trail>,
     /// A server has joined.
     joined: Notify,
@@ -87,6 +90,7 @@ impl Doctor {
             own_account: Arc::clone(own_account),
             peers: Arc::clone(peers),
             premises: OnceLock::new(),
+            subscriptions: OnceLock::new(),
             trail: Mutex::default(),
             joined: Notify::new(),
         }
@@ -95,6 +99,11 @@ impl Doctor {
     /// Whom to ask about this router. The first one counts.
     pub(crate) fn know(&self, premises: Arc<dyn Premises>) {
         let _ = self.premises.set(premises);
+    }
+
+    /// Whom to ask how far consumers of changes are behind. The first one counts.
+    pub(crate) fn know_subscriptions(&self, subscriptions: &Arc<Subscriptions>) {
+        let _ = self.subscriptions.set(Arc::clone(subscriptions));
     }
 
     /// What is wrong, as rows.

@@ -132,13 +132,12 @@ impl FailoverDrivers {
     }
 
     /// Stores a step, if nothing later is stored. At the end of a change the servers' standing and the
-    /// fork go with it.
+    /// end of the timeline go with it.
     pub(super) async fn record_step(
         &self,
         lead: &Lead,
         group: &str,
         record: &Record,
-        fork: Option<Position>,
     ) -> Result<(), CommandError> {
         // What it was compared with may have changed since: then all is read again.
         for _ in 0..RECORD_TRIES {
@@ -157,13 +156,14 @@ impl FailoverDrivers {
             };
             let transaction = {
                 let state = self.context.state();
+                let begins = state.standing.has_timeline_ahead(group);
                 standing(
                     &state.records,
                     transaction,
                     group,
                     *primary,
                     &record.lost,
-                    fork.as_ref(),
+                    begins,
                 )
             };
             match self.context.commit(lead, transaction).await {
@@ -171,9 +171,11 @@ impl FailoverDrivers {
                 Err(CommandError::Stale) => {
                     drop(self.context.leadership.fenced(lead, Transaction::new())?)
                 }
-                other => {
+                // The same is tried again, and what is published stays.
+                Err(error) => return Err(error),
+                Ok(()) => {
                     self.context.state().standing.recorded(group);
-                    return other;
+                    return Ok(());
                 }
             }
         }
@@ -231,14 +233,14 @@ async fn put_record(
     Ok(transaction.put(&key, &value))
 }
 
-/// Everybody's standing after a change of primary.
+/// Everybody's standing after a change of primary, and where the timeline before it ended, if one begins.
 fn standing(
     records: &Records,
     mut transaction: Transaction,
     group: &str,
     primary: Option<ServerId>,
     lost: &[ServerId],
-    fork: Option<&Position>,
+    begins_timeline: bool,
 ) -> Transaction {
     for (id, record) in records.members(group) {
         let leads = primary == Some(ServerId(id));
@@ -248,12 +250,8 @@ fn standing(
         };
         transaction = records.change_server(transaction, id, &changed);
     }
-    if let Some(fork) = fork
-        && let Some(kept) = records.groups.get(group)
-    {
-        let mut changed = kept.value.clone();
-        changed.forks.push(fork.to_string());
-        transaction = records.change_group_in(transaction, group, &changed);
+    if begins_timeline && let Some(kept) = records.groups.get(group) {
+        transaction = records.change_group_in(transaction, group, &kept.value);
     }
     transaction
 }

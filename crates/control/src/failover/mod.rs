@@ -10,6 +10,7 @@ mod recorded;
 mod rejoin;
 mod several;
 mod steps;
+mod timed;
 mod views;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use farm::{GroupKind, Position, ServerId, Status};
 use machines::failover::{
     Acks, Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record,
-    RouterId, Step,
+    RouterId,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
@@ -55,8 +56,6 @@ struct Driver {
     next_order: u64,
     /// Why the primary is being exchanged.
     cause: Option<&'static str>,
-    /// The fork of the change that is published and not stored yet.
-    fork: Option<Position>,
     rejoining: BTreeMap<u32, AbortHandle>,
     rejoins: JoinSet<()>,
     views: views::Views,
@@ -109,7 +108,6 @@ impl FailoverDrivers {
             orders: BTreeMap::new(),
             next_order: 1,
             cause: None,
-            fork: None,
             rejoining: BTreeMap::new(),
             rejoins: JoinSet::new(),
             views: views::Views::default(),
@@ -332,16 +330,20 @@ impl Driver {
         }
         let group = recorded::group(&self.failover.context.state().records, &self.group);
         recorded::heard(group, &event);
+        self.time_answer(&event);
         let actions = self.machine.step(self.failover.context.now_us(), event);
         let before = std::mem::replace(&mut self.cause, self.machine.cause());
         let over = |action: &Action| matches!(action, Action::Publish { .. });
-        if let Some(cause) = before
-            && actions.iter().any(over)
-        {
-            self.failover.context.tally.count_failover(cause);
+        match (before, actions.iter().any(over)) {
+            (Some(cause), true) => self.failover.context.tally.count_failover(cause),
+            (Some(_), false) if self.cause.is_none() => {
+                self.failover.context.failovers.forget(&self.group);
+            }
+            _ => {}
         }
         for action in actions {
             recorded::wanted(group, &action);
+            self.time_action(&action, before);
             self.act(action);
         }
     }
@@ -354,8 +356,8 @@ impl Driver {
                 within_us,
             } => self.ask(ask, what, within_us),
             Action::Publish { primary, fork } => {
-                self.fork = fork.or(self.fork.take());
-                self.failover.publish_primary(&self.group, primary);
+                self.failover
+                    .publish_primary(&self.group, primary, fork.as_ref());
             }
             Action::Rejoin { server } => self.rejoin(server),
             Action::Tell { kind, server, text } => {
@@ -381,20 +383,18 @@ impl Driver {
         let failover = Arc::clone(&self.failover);
         let group = self.group.clone();
         let number = self.others.leads();
-        let fork = match &what {
-            Ask::Record(Record {
-                step: Step::Over { .. },
-                ..
-            }) => self.fork.take(),
-            _ => None,
-        };
-        // Sessions must not be told later than what follows.
-        if let Ask::Cut { server } = what {
-            self.failover.context.begin_cut(&self.group, server.0);
+        let context = &self.failover.context;
+        match what {
+            // Sessions must not be told later than what follows.
+            Ask::Cut { server } => context.begin_cut(&self.group, server.0),
+            Ask::Lead { server } => context.winners.name(&self.group, server.0),
+            // Who was named before may receive more than it had.
+            Ask::Halt { .. } => context.winners.forget(&self.group),
+            _ => {}
         }
         self.running.spawn(async move {
             let limit = Duration::from_micros(within_us);
-            let work = failover.do_step(&group, what, fork, number);
+            let work = failover.do_step(&group, what, number);
             let answer = match tokio::time::timeout(limit, caught(work)).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(text)) => {

@@ -62,7 +62,8 @@ pub(super) fn group(records: &Records, name: &str) -> Group {
     Group(records.groups.get(name).map_or(0, |kept| kept.value.number))
 }
 
-fn question(ask: &Ask) -> Question {
+/// The word for a question.
+pub(super) fn question(ask: &Ask) -> Question {
     match ask {
         Ask::Confirm { .. } => Question::Confirm,
         Ask::Cut { .. } => Question::Cut,
@@ -72,6 +73,7 @@ fn question(ask: &Ask) -> Question {
         Ask::Reach { .. } => Question::Reach,
         Ask::Lead { .. } => Question::Lead,
         Ask::Open { .. } => Question::Open,
+        Ask::Point { .. } => Question::Point,
         Ask::Follow { .. } => Question::Follow,
         Ask::Pause { .. } => Question::Pause,
         Ask::Close { .. } => Question::Close,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Link;
-use engine::exchange;
 use farm::{ServerId, Status};
 
 use super::Driver;
@@ -59,7 +58,7 @@ impl FailoverDrivers {
                     Ok(Rejoined::Follows | Rejoined::LeftAlone(_)) => return self.context.heal(id),
                     // An operator has it filled; that ends with a server that follows.
                     Ok(Rejoined::NeedsClone(_)) => return self.context.heal(id),
-                    Ok(Rejoined::BeingFilled(_)) => {}
+                    Ok(Rejoined::BeingFilled(_) | Rejoined::Later) => {}
                     Err(error) => {
                         let error = error.to_string();
                         if error != told {
@@ -81,25 +80,36 @@ impl FailoverDrivers {
         id: u32,
         record: &ServerRecord,
     ) -> Result<Rejoined, CommandError> {
+        let fencing = self.fence_who_came_back(lead, id, record);
+        match self.links.turns.unless_wanted(id, fencing).await {
+            Some(fenced) => fenced?,
+            None => return Ok(Rejoined::Later),
+        }
+        self.rejoin.rejoin_server(lead, id).await
+    }
+
+    /// One that takes writes led when it was lost, and nobody told it since.
+    async fn fence_who_came_back(
+        &self,
+        lead: &Lead,
+        id: u32,
+        record: &ServerRecord,
+    ) -> Result<(), CommandError> {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let mut link: Link = self.links.reach(lead, record).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
-        if !seen.read_only {
-            // It led when it was lost, and nobody told it since.
-            let killed = self.stop_writes(lead, record).await?;
-            let detail = format!(
-                "{} came back taking writes, though another server leads the group: it was made \
-                 read-only and {killed} clients of it were ended",
-                record.address(),
-            );
-            let event = Event::now("server_fenced", &record.group, detail);
-            self.context
-                .happened(event.of(&record.uuid, record.address()));
+        if seen.read_only || !self.context.stays_a_replica(id) {
+            return Ok(());
         }
-        let outcome = self.rejoin.rejoin_server(lead, id).await?;
-        if outcome == Rejoined::Follows && self.context.settings().failover.relaxed_replicas {
-            exchange::relax(&mut link, timeout_ms).await?;
-        }
-        Ok(outcome)
+        let killed = self.stop_writes(lead, record).await?;
+        let detail = format!(
+            "{} came back taking writes, though another server leads the group: it was made \
+             read-only and {killed} clients of it were ended",
+            record.address(),
+        );
+        let event = Event::now("server_fenced", &record.group, detail);
+        self.context
+            .happened(event.of(&record.uuid, record.address()));
+        Ok(())
     }
 }

@@ -146,7 +146,6 @@ impl Driver {
             task.abort();
         }
         self.others.reading = JoinSet::new();
-        self.fork = None;
         self.failover.context.state().standing.recorded(&self.group);
     }
 
@@ -254,6 +253,10 @@ impl Driver {
 
     fn follow(&mut self, record: &Record) {
         let (failover, group) = (&self.failover, &self.group);
+        if let Step::Turning { winner, .. } = record.step {
+            // The leader recorded it when it had applied everything.
+            failover.context.winners.name(group, winner.0);
+        }
         match record.step {
             Step::Clearing { old: Some(old) } => failover.cut_once(group, old.0),
             Step::Turning {
@@ -356,7 +359,7 @@ impl FailoverDrivers {
             state.standing.is_paused(group) || primary.is_some_and(read_only)
         };
         if waits && primary.is_some() {
-            self.publish_primary(group, primary);
+            self.publish_primary(group, primary, None);
             self.context.state().standing.recorded(group);
         }
     }

@@ -10,9 +10,11 @@ use faults::Chore;
 use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 
 use super::done;
+use crate::context::State;
 use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
 use crate::leadership::lead::Lead;
+use crate::links::warm::Lent;
 use crate::observe::fault::failed;
 use crate::observe::releases;
 use catalog::event;
@@ -48,36 +50,25 @@ impl FailoverDrivers {
     ///
     /// Among several routers it is done only while this one leads under `number`, and servers are told
     /// the number: they do nothing for a smaller one any more.
-    pub(super) async fn do_step(
-        &self,
-        group: &str,
-        what: Ask,
-        fork: Option<Position>,
-        number: Option<u64>,
-    ) -> Step {
+    pub(super) async fn do_step(&self, group: &str, what: Ask, number: Option<u64>) -> Step {
         Chore::FailoverStep.pass();
-        let first = self
-            .try_step(group, what.clone(), fork.clone(), number)
-            .await;
-        let on_kept_link = !matches!(
-            what,
-            Ask::Confirm { .. } | Ask::Cut { .. } | Ask::Fence { .. } | Ask::Record(_)
-        );
+        // Until it is over nobody else changes the server.
+        let on_server = on_server(&what);
+        let _turn = match on_server {
+            Some(server) => Some(self.links.turns.take(server.0).await),
+            None => None,
+        };
+        let first = self.try_step(group, what.clone(), number).await;
+        let on_kept_link = on_server.is_some() && !matches!(what, Ask::Fence { .. });
         match first {
             Err(failed) if on_kept_link && failed.fault == Fault::Reset => {
-                self.try_step(group, what, fork, number).await
+                self.try_step(group, what, number).await
             }
             other => other,
         }
     }
 
-    async fn try_step(
-        &self,
-        group: &str,
-        what: Ask,
-        fork: Option<Position>,
-        number: Option<u64>,
-    ) -> Step {
+    async fn try_step(&self, group: &str, what: Ask, number: Option<u64>) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
         // Everybody may look.
         if let Ask::Confirm { server } = what {
@@ -124,10 +115,11 @@ impl FailoverDrivers {
                 };
                 plain(link.keep(outcome))
             }
+            Ask::Point { server, primary } => self.point(lead, server, primary).await,
             Ask::Follow { server, primary } => self.follow_primary(lead, server, primary).await,
             Ask::Pause { server } => self.quiesce(lead, group, server).await,
             Ask::Close { server } => self.close(lead, server).await,
-            Ask::Record(record) => match self.record_step(lead, group, &record, fork).await {
+            Ask::Record(record) => match self.record_step(lead, group, &record).await {
                 Ok(()) => done(),
                 Err(error) => Err(said(error.to_string())),
             },
@@ -254,6 +246,7 @@ impl FailoverDrivers {
             .lend_to_act(lead, server.0)
             .await
             .map_err(failed)?;
+        self.context.state().standing.halts(server.0);
         let mut outcome = exchange::halt(&mut link, timeout_ms).await;
         if let Ok(halted) = &mut outcome
             && !halted.read_only
@@ -301,26 +294,44 @@ impl FailoverDrivers {
         mended.await.map_err(failed)?.map_err(said)
     }
 
-    /// A replica is only pointed elsewhere; a former primary has more to learn.
-    async fn follow_primary(&self, lead: &Lead, server: ServerId, primary: ServerId) -> Step {
+    /// A replica is pointed at a primary that does not take writes yet.
+    async fn point(&self, lead: &Lead, server: ServerId, primary: ServerId) -> Step {
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let (Some(record), Some(leader)) = (
-            self.context.record_of(server.0),
-            self.context.record_of(primary.0),
-        ) else {
+        let (mut link, login, relaxed) = self.to_point(lead, server, primary).await?;
+        let outcome = exchange::point(&mut link, &login, relaxed, timeout_ms).await;
+        plain(link.keep(outcome))
+    }
+
+    /// What it takes to point a replica at a primary: its link, how it logs in there, whether it may flush less often.
+    async fn to_point(
+        &self,
+        lead: &Lead,
+        server: ServerId,
+        primary: ServerId,
+    ) -> Result<(Lent, Login, bool), Failed> {
+        let Some(leader) = self.context.record_of(primary.0) else {
             return Err(said("it left the farm".to_owned()));
         };
         let login = self.links.replica_login(&leader);
         let relaxed = self.context.settings().failover.relaxed_replicas;
-        let mut link = self
-            .links
-            .lend_to_act(lead, server.0)
-            .await
-            .map_err(failed)?;
+        let lent = self.links.lend_to_act(lead, server.0).await;
+        Ok((lent.map_err(failed)?, login, relaxed))
+    }
+
+    /// A replica is only pointed elsewhere; a former primary has more to learn.
+    async fn follow_primary(&self, lead: &Lead, server: ServerId, primary: ServerId) -> Step {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let Some(record) = self.context.record_of(server.0) else {
+            return Err(said("it left the farm".to_owned()));
+        };
+        let (mut link, login, relaxed) = self.to_point(lead, server, primary).await?;
         let outcome = follow(&mut link, &login, relaxed, timeout_ms).await;
         let outcome = link.keep(outcome);
-        if outcome.is_ok() && record.status != Status::Faulty {
-            self.context.heal(server.0);
+        if outcome.is_ok() {
+            self.context.state().standing.goes_on(server.0);
+            if record.status != Status::Faulty {
+                self.context.heal(server.0);
+            }
         }
         plain(outcome)
     }
@@ -348,12 +359,24 @@ impl FailoverDrivers {
         heard(link.keep(outcome))
     }
 
-    /// The servers' standing as sessions see it from now on; the store follows at once.
-    pub(super) fn publish_primary(&self, group: &str, primary: Option<ServerId>) {
+    /// The servers' standing as sessions see it from now on; the store follows at once. The timeline ends with it, at
+    /// `fork`: what the next primary commits is no part of it.
+    pub(super) fn publish_primary(
+        &self,
+        group: &str,
+        primary: Option<ServerId>,
+        fork: Option<&Position>,
+    ) {
         let old = self.context.state().records.clone();
         let mut since_us = None;
         {
             let mut state = self.context.state();
+            if let Some(fork) = fork {
+                let State {
+                    standing, records, ..
+                } = &mut *state;
+                standing.ends_timeline(group, fork, records);
+            }
             let ids: Vec<u32> = state.records.members(group).map(|(id, _)| id).collect();
             for id in ids {
                 let is_it = primary == Some(ServerId(id));
@@ -362,10 +385,7 @@ impl FailoverDrivers {
                 }
                 if is_it {
                     since_us = state.standing.leads(group, id);
-                    let health = &mut state.seen.entry(id).or_default().health;
-                    (health.alive, health.read_only) = (true, false);
-                    (health.io_running, health.sql_running) = (None, None);
-                    health.error.clear();
+                    state.seen.entry(id).or_default().promoted();
                 }
             }
             if primary.is_none() {
@@ -378,12 +398,21 @@ impl FailoverDrivers {
             .for_each(|event| self.context.happened(event));
         self.context.publish_group(group);
         self.context.sessions.turned();
+        self.context.winners.forget(group);
         releases::tell_older_replicas(&self.context, group);
         if let Some(since_us) = since_us {
             let pause_us = self.context.now_us().saturating_sub(since_us);
             self.context.tally.last_pause_us.store(pause_us, Relaxed);
         }
         self.context.probe_now();
+    }
+}
+
+/// The server on which a step is done: not one that is only looked at from outside, or that sessions are cut off from.
+fn on_server(what: &Ask) -> Option<ServerId> {
+    match what {
+        Ask::Confirm { .. } | Ask::Cut { .. } | Ask::Record(_) => None,
+        what => what.server(),
     }
 }
 
@@ -395,7 +424,7 @@ async fn follow(
     timeout_ms: u64,
 ) -> Result<(), Error> {
     match engine::replication::status(link, timeout_ms).await? {
-        Some(now) if now.primary_host == primary.host && now.primary_port == primary.port => {
+        Some(now) if engine::replication::follows(&now, primary) => {
             exchange::start(link, timeout_ms).await
         }
         Some(_) => exchange::repoint(link, primary, relaxed, timeout_ms).await,

@@ -1,8 +1,8 @@
 //! Reaching servers on behalf of commands, and keeping a group's wait for acknowledgements right.
 
-use engine::replication::AcksSet;
+use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet, log_end};
 use engine::{Known, Link, Login, term};
-use farm::GroupKind;
+use farm::{Engine, GroupKind};
 
 use crate::context::acks;
 use crate::context::seen::Seen;
@@ -12,13 +12,14 @@ use catalog::command::CommandError;
 use catalog::event::Event;
 use catalog::record::ServerRecord;
 
-/// Where a member of the farm is, and the key that it is known by. Only what the farm's records say
+/// Where a member of the farm is, and what it is known by. Only what the farm's records say
 /// becomes one, so that nobody else is logged in at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) key: Option<farm::ServerKey>,
+    pub(crate) engine: Engine,
 }
 
 impl From<&ServerRecord> for Place {
@@ -27,6 +28,7 @@ impl From<&ServerRecord> for Place {
             host: record.host.clone(),
             port: record.port,
             key: record.key(),
+            engine: record.engine,
         }
     }
 }
@@ -37,6 +39,7 @@ impl From<&farm::Server> for Place {
             host: server.host.to_string(),
             port: server.port,
             key: server.key,
+            engine: server.engine,
         }
     }
 }
@@ -46,7 +49,10 @@ impl Links {
     pub(crate) fn login(&self, place: impl Into<Place>) -> Login {
         let place = place.into();
         let known = place.key.map_or(Known::Nothing, Known::Key);
-        self.login_at(place.host, place.port, known)
+        Login {
+            engine: Some(place.engine),
+            ..self.login_at(place.host, place.port, known)
+        }
     }
 
     /// The same for the address that an administrator named to have its server made a member, or filled.
@@ -74,6 +80,7 @@ impl Links {
             password: credentials.password.clone(),
             tls: credentials.tls.clone(),
             known,
+            engine: None,
         }
     }
 
@@ -163,6 +170,40 @@ impl Links {
         let mut link = self.reach(lead, &primary).await?;
         let set = engine::set_acks(&mut link, wanted, timeout_ms).await?;
         self.tell_acks(&primary, set, wanted);
+        Ok(())
+    }
+
+    /// Lets a server that follows its primary receive what clients were told without it, while the primary's
+    /// commits wait for it. Done before it counts as a replica: a change of primary takes what all replicas hold
+    /// for all that was acknowledged.
+    ///
+    /// Where another one counts already, nothing was acknowledged without that one. Who has much to receive counts
+    /// before it has all of it, after one step's time.
+    pub(crate) async fn await_acknowledged(
+        &self,
+        lead: &Lead,
+        link: &mut Link,
+        primary: &ServerRecord,
+    ) -> Result<(), CommandError> {
+        let (group, settings) = (&primary.group, self.context.settings());
+        let timeout_ms = settings.step_timeout_ms;
+        let wait_ms = settings.failover.last_replica_wait_ms;
+        if self.wanted_ack_wait_ms(group).is_some() || wait_ms != ACK_WAIT_FOREVER_MS {
+            return Ok(());
+        }
+        let mut leader = self.reach(lead, primary).await?;
+        let received = async {
+            if engine::set_acks(&mut leader, Some(wait_ms), timeout_ms).await? != AcksSet::On {
+                return Ok(());
+            }
+            let end = log_end::log_end(&mut leader, timeout_ms).await?;
+            log_end::receive(link, &end, timeout_ms).await
+        };
+        if let Err(error) = received.await {
+            // The server does not count as a replica, so no commit may wait for it.
+            self.apply_acks(lead, group).await?;
+            return Err(error.into());
+        }
         Ok(())
     }
 

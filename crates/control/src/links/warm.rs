@@ -79,23 +79,30 @@ impl Links {
 
     /// The same of other links, for what may take long: in a change of primary nobody waits for it.
     pub(crate) async fn lend_from(&self, links: &WarmLinks, id: u32) -> Result<Lent, Error> {
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
+        self.lend_within(links, id, timeout_ms).await
+    }
+
+    /// The same, for who waits so long for the server to answer. A login takes several trips: an overloaded server answers
+    /// probes in time and lets in nobody who gives up after the time of one probe, however often he tries.
+    pub(crate) async fn lend_within(
+        &self,
+        links: &WarmLinks,
+        id: u32,
+        timeout_ms: u64,
+    ) -> Result<Lent, Error> {
         let mut slot = links.slot(id).lock_owned().await;
         if let Some((mut link, answered)) = slot.take() {
             if answered.elapsed() < FRESH {
                 return Ok(Lent { slot, link });
             }
-            match watch::touch(
-                &mut link,
-                self.context.settings().observation.probe_timeout_ms,
-            )
-            .await
-            {
+            match watch::touch(&mut link, timeout_ms).await {
                 Ok(_) => return Ok(Lent { slot, link }),
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(_) => {}
             }
         }
-        let link = self.open_admin(id).await?;
+        let link = self.open_admin(id, timeout_ms).await?;
         Ok(Lent { slot, link })
     }
 
@@ -122,7 +129,8 @@ impl Links {
             if alive && let Ok(mut kept) = slot.try_lock() {
                 match kept.take() {
                     None => {
-                        let link = self.open_admin(id).await.ok();
+                        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
+                        let link = self.open_admin(id, timeout_ms).await.ok();
                         *kept = link.map(|link| (link, Instant::now()));
                     }
                     Some((mut link, _)) => {
@@ -139,7 +147,7 @@ impl Links {
         }
     }
 
-    async fn open_admin(&self, id: u32) -> Result<Link, Error> {
+    async fn open_admin(&self, id: u32, timeout_ms: u64) -> Result<Link, Error> {
         let login = {
             let state = self.context.state();
             let record = state.records.servers.get(&id).map(|kept| &kept.value);
@@ -150,7 +158,7 @@ impl Links {
             server: format!("with id {id}"),
             reason: "it left the farm".to_owned(),
         })?;
-        Link::open(&login, self.context.settings().observation.probe_timeout_ms).await
+        Link::open(&login, timeout_ms).await
     }
 }
 

@@ -1,7 +1,8 @@
 //! Noticing fast that a server fails: signs of trouble, and what confirms them.
 //!
 //! Each server has a connection that waits for its end, and one that asks for a sign of life every
-//! `detection_interval_ms`. A broken connection, a sign that does not come within
+//! `detection_interval_ms`. What a primary answers to clients is a sign of life, too, and spares it the question
+//! until it falls silent ([`asking`]). A broken connection, a sign that does not come within
 //! `detection_timeout_ms`, what sessions and operators report: each is a doubt, no more. A doubt is
 //! confirmed by new connections: nobody listens, or nobody greets in time. Any answer that the server
 //! gives meanwhile clears it.
@@ -20,8 +21,9 @@ use machines::failover::{Event, Fault};
 use tokio::sync::mpsc;
 
 use crate::links::reach::Place;
-use crate::observe::Probes;
 use crate::observe::fault::failed;
+use crate::observe::{Probes, asking};
+use crate::pace;
 
 /// Patience is counted in ticks of this length; one that came late counts as two at most.
 const TICK: Duration = Duration::from_millis(5);
@@ -98,6 +100,9 @@ impl Probes {
         if let Some(fault) = fault {
             self.context.tell_of(id, Event::Failed { server, fault });
         }
+        if let Some(seen) = self.context.state().seen.get_mut(&id) {
+            seen.doubted = true;
+        }
         self.doubts.cast(id, sign);
     }
 
@@ -159,8 +164,7 @@ impl Probes {
                         if !self.ask_once(id, &mut link).await {
                             break;
                         }
-                        let interval_ms = self.context.settings().detection.detection_interval_ms;
-                        tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+                        self.await_question(id).await;
                     }
                 }
             }
@@ -168,9 +172,38 @@ impl Probes {
         }
     }
 
+    /// Waits until the server is to be asked again.
+    async fn await_question(&self, id: u32) {
+        let asked_us = self.context.now_us();
+        loop {
+            let interval_us = self.context.settings().detection.detection_interval_ms * 1000;
+            let due_us = asking::due_us(asked_us, self.answered_us(id), interval_us);
+            if self.context.now_us() >= due_us {
+                return;
+            }
+            pace::until_us(self.context.started, due_us).await;
+        }
+    }
+
+    /// When the server lived, as clients know; 0 where that spares it no question. Who takes no writes is asked
+    /// whether that is so still. Who is doubted has to answer the detector.
+    fn answered_us(&self, id: u32) -> u64 {
+        let state = self.context.state();
+        let (Some(kept), Some(seen)) = (state.records.servers.get(&id), state.seen.get(&id)) else {
+            return 0;
+        };
+        match kept.value.status == Status::Primary && !seen.doubted {
+            true => seen.fresh.answered_us(),
+            false => 0,
+        }
+    }
+
     /// Asks once. Each interval without an answer is a missing sign; a late answer still clears the
     /// doubt. False when there will be none.
     async fn ask_once(&self, id: u32, link: &mut Link) -> bool {
+        if let Some(seen) = self.context.state().seen.get_mut(&id) {
+            seen.doubted = false;
+        }
         let answer = watch::touch(link, self.context.settings().step_timeout_ms);
         tokio::pin!(answer);
         let mut patience_ms = self.context.settings().detection.detection_timeout_ms;
@@ -245,13 +278,13 @@ impl Probes {
         let mut found = Greeting::Silent;
         for _ in 0..rounds {
             found = self.greeting(place, timeout_ms).await;
-            let heard_us = self
+            let lived_us = self
                 .context
                 .state()
                 .seen
                 .get(&id)
-                .map_or(0, |seen| seen.heard_us);
-            if found == Greeting::Given || heard_us > since_us {
+                .map_or(0, |seen| seen.heard_us.max(seen.fresh.answered_us()));
+            if found == Greeting::Given || lived_us > since_us {
                 return None;
             }
             if found == Greeting::Refused {

@@ -17,7 +17,7 @@ pub(crate) fn failed(error: Error) -> Failed {
             ..
         } => Fault::Refused,
         // Somebody answers, but it is not the server.
-        Error::Connect { .. } | Error::Certificate { .. } => Fault::Silent,
+        Error::Connect { .. } | Error::Certificate { .. } | Error::Stranger { .. } => Fault::Silent,
     };
     Failed {
         fault,

@@ -20,6 +20,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::context::Context;
 use crate::links::Links;
+use crate::pace;
 use catalog::record::ServerRecord;
 
 /// Samples that no replica has reached yet are kept up to this number; then the older half is thinned.
@@ -152,7 +153,7 @@ impl Heartbeats {
                 pulse = Pulse::default();
                 tasks.abort_all();
                 followers.clear();
-                tokio::time::sleep(PAUSE).await;
+                pace::next_look(self.context.started, PAUSE).await;
                 continue;
             };
             while tasks.try_join_next().is_some() {}
@@ -215,8 +216,7 @@ impl Heartbeats {
             pulse.next_look_us = now_us + self.look_every_us(now_us).unwrap_or(write_us);
         }
         let Some(every_us) = self.look_every_us(now_us) else {
-            let wait_us = pulse.next_write_us.saturating_sub(now_us);
-            return Duration::from_micros(wait_us.clamp(1000, LISTEN_US));
+            return until(now_us, pulse.next_write_us);
         };
         pulse.next_look_us = pulse.next_look_us.min(now_us + every_us);
         if now_us >= pulse.next_look_us {
@@ -226,11 +226,7 @@ impl Heartbeats {
             }
         }
         let next_us = pulse.next_look_us.min(pulse.next_write_us);
-        Duration::from_micros(
-            next_us
-                .saturating_sub(self.context.now_us())
-                .clamp(1000, LISTEN_US),
-        )
+        until(self.context.now_us(), next_us)
     }
 
     /// How often somebody wants positions to be looked at; `None` when nobody does.
@@ -436,6 +432,12 @@ impl Heartbeats {
 
 /// The longest sleep: an interest that begins is noticed so soon.
 const LISTEN_US: u64 = 20_000;
+
+/// How long to sleep until something is due, or somebody may have become interested.
+fn until(now_us: u64, due_us: u64) -> Duration {
+    let listen_us = pace::next_us(now_us, LISTEN_US);
+    Duration::from_micros(due_us.min(listen_us).saturating_sub(now_us).max(1000))
+}
 
 /// What a pulse keeps between two looks.
 #[derive(Default)]

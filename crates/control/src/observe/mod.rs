@@ -9,6 +9,7 @@
 
 pub(crate) mod accounts;
 mod adoption;
+mod asking;
 pub(crate) mod detect;
 pub(crate) mod early_writes;
 pub(crate) mod fault;
@@ -17,6 +18,8 @@ pub(crate) mod pin;
 pub(crate) mod privileges;
 pub(crate) mod probes;
 pub(crate) mod releases;
+#[cfg(test)]
+pub(crate) mod samples;
 pub(crate) mod stance;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use engine::{Error, Link, Observation, probe};
 use farm::{GroupKind, Status};
 use faults::Chore;
 
-use crate::context::seen::Turn;
+use crate::context::seen::{Seen, Turn};
 use crate::observe::stance::{Stance, stance};
 use catalog::event::Event;
 use catalog::record::ServerRecord;
@@ -42,11 +42,13 @@ impl Probes {
             {
                 link = None;
             }
+            let asked = self.context.state().seen.entry(id).or_default().news;
             let result = self.probe_once(id, &mut link, &record).await;
             let failed = result.is_err();
             match result {
                 Ok(observation) => {
-                    self.answered(id, observation.clone());
+                    let answer = observation.clone();
+                    self.take_over(id, |seen| seen.probed(asked, answer));
                     self.adopt(id, &observation).await;
                     self.own_account
                         .look_at_privileges(id, &record, &mut link)
@@ -83,16 +85,7 @@ impl Probes {
         else {
             return true;
         };
-        let may = || {
-            if self.context.leadership.lead().is_none() {
-                return false;
-            }
-            let state = self.context.state();
-            let record = state.records.servers.get(&id).map(|kept| &kept.value);
-            record.is_some_and(|record| {
-                record.status != Status::Primary && !state.standing.is_changing(&record.group)
-            })
-        };
+        let may = || self.context.leadership.lead().is_some() && self.context.stays_a_replica(id);
         if !may() {
             return false;
         }
@@ -123,6 +116,10 @@ impl Probes {
         let acks = record.status == Status::Primary && !galera;
         let mut open = self.links.link(link.take(), record).await?;
         let observation = probe(&mut open, acks, timeout_ms).await?;
+        if let Some(reason) = self.stranger(id, record, &observation) {
+            let server = open.address().to_owned();
+            return Err(Error::Stranger { server, reason });
+        }
         if galera {
             let node = engine::galera::node(&mut open, timeout_ms).await?;
             let none = || Some("it is no Galera node any more".to_owned());
@@ -142,15 +139,13 @@ impl Probes {
         Ok(observation)
     }
 
-    /// Takes over what a server answered, to a probe or to a command.
+    /// Takes over what a server answered to a command.
     pub(crate) fn answered(&self, id: u32, observation: Observation) {
-        let turn = self
-            .context
-            .state()
-            .seen
-            .entry(id)
-            .or_default()
-            .answered(observation);
+        self.take_over(id, |seen| seen.answered(observation));
+    }
+
+    fn take_over(&self, id: u32, answer: impl FnOnce(&mut Seen) -> Option<Turn>) {
+        let turn = answer(self.context.state().seen.entry(id).or_default());
         self.turned(id, turn, "");
         self.heal_what_follows(id);
         self.context.publish_server(id);
@@ -249,7 +244,7 @@ impl Probes {
             let set_aside = member.status == Status::Faulty && seen.health.alive;
             !state.standing.is_changing(&member.group)
                 && primary.is_some_and(|(_, primary)| {
-                    let follows = |it| counts && stance(it, primary) == Stance::Follows;
+                    let follows = |it| counts && stance(it, primary, false) == Stance::Follows;
                     set_aside || observation.is_some_and(follows)
                 })
         };

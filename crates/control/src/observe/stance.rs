@@ -1,6 +1,6 @@
 //! How the replication of a server stands to the primary of its group.
 //!
-//! Pure: judged from what the server last said and the primary's record.
+//! Pure: judged from what the server last said, the primary's record, and whether a change of primary halted the server.
 
 use engine::{Observation, Thread};
 
@@ -12,6 +12,8 @@ pub(crate) enum Stance {
     Follows,
     /// Somebody stopped it, or a statement did; not ours to start.
     Stopped(String),
+    /// A change of primary stopped it, and failed to start it again.
+    Halted,
     /// It lacks what its own log says it has: only a copy mends that.
     Torn(String),
     /// It follows nobody, or the wrong one, or cannot go on from where it is.
@@ -20,7 +22,7 @@ pub(crate) enum Stance {
 
 /// Judges what a server said of its replication. Whom it follows, and how, counts before its errors: one that
 /// follows somebody else is astray, whatever its threads say.
-pub(crate) fn stance(seen: &Observation, primary: &ServerRecord) -> Stance {
+pub(crate) fn stance(seen: &Observation, primary: &ServerRecord, halted: bool) -> Stance {
     let Some(replica) = &seen.replica else {
         return Stance::Astray;
     };
@@ -46,7 +48,10 @@ pub(crate) fn stance(seen: &Observation, primary: &ServerRecord) -> Stance {
         return Stance::Astray;
     }
     if stopped(replica.io) || stopped(replica.sql) {
-        return Stance::Stopped("an operator stopped its replication".to_owned());
+        return match halted {
+            true => Stance::Halted,
+            false => Stance::Stopped("an operator stopped its replication".to_owned()),
+        };
     }
     Stance::Follows
 }
@@ -57,6 +62,7 @@ mod tests {
     use farm::Status;
 
     use super::*;
+    use crate::observe::samples::observation;
     use catalog::record::samples::server;
 
     type Seen<'a> = (Thread, u32, &'a str);
@@ -67,13 +73,6 @@ mod tests {
             (number != 0).then_some(ThreadError { number, text })
         };
         Observation {
-            version: "10.11.6-MariaDB".to_owned(),
-            uuid: None,
-            server_id: 7,
-            read_only: true,
-            sql_mode: String::new(),
-            logins_set_mode: false,
-            gtid: String::new(),
             replica: Some(Replica {
                 primary_host: "127.0.0.1".to_owned(),
                 primary_port: port,
@@ -84,7 +83,7 @@ mod tests {
                 sql_error: error(sql),
                 received: String::new(),
             }),
-            acks: None,
+            ..observation()
         }
     }
 
@@ -92,7 +91,7 @@ mod tests {
     fn what_an_operator_stopped_is_left_alone() {
         use Thread::{Connecting, Running, Stopped};
         let primary = server("g", 1, Status::Primary);
-        let stance = |port, io, sql| stance(&seen(port, io, sql), &primary);
+        let stance = |port, io, sql| stance(&seen(port, io, sql), &primary, false);
         let fine = (Running, 0, "");
         assert_eq!(stance(1, fine, fine), Stance::Follows);
         let connecting = (Connecting, 2003, "error connecting to master");
@@ -125,6 +124,20 @@ mod tests {
             replica: None,
             ..seen(1, fine, fine)
         };
-        assert_eq!(super::stance(&nobody, &primary), Stance::Astray);
+        assert_eq!(super::stance(&nobody, &primary, false), Stance::Astray);
+    }
+
+    #[test]
+    fn what_a_change_of_primary_stopped_is_started() {
+        use Thread::{Running, Stopped};
+        let primary = server("g", 1, Status::Primary);
+        let stance = |port, io, sql| stance(&seen(port, io, sql), &primary, true);
+        let (fine, halted) = ((Running, 0, ""), (Stopped, 0, ""));
+        assert_eq!(stance(1, halted, fine), Stance::Halted);
+        assert_eq!(stance(1, halted, halted), Stance::Halted);
+        assert_eq!(stance(1, fine, fine), Stance::Follows);
+        assert_eq!(stance(2, halted, halted), Stance::Astray);
+        let broken = stance(1, halted, (Stopped, 1062, "Duplicate entry"));
+        assert!(matches!(broken, Stance::Stopped(_)), "{broken:?}");
     }
 }

@@ -356,6 +356,7 @@ pub(crate) fn record(
         engine: version.engine,
         version: version.text.clone(),
         never_primary: false,
+        being_filled: false,
         certificate: key.map(|key| catalog::server_key::text(&key)),
     })
 }
@@ -397,19 +398,13 @@ pub(crate) fn parse_address(text: &str) -> Result<(String, u16), CommandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::samples::observation;
     use catalog::record::samples::{records, server};
 
     fn seen(gtid: &str) -> Observation {
         Observation {
-            version: "10.11.6-MariaDB".to_owned(),
-            uuid: None,
-            server_id: 7,
-            read_only: true,
-            sql_mode: String::new(),
-            logins_set_mode: false,
             gtid: gtid.to_owned(),
-            replica: None,
-            acks: None,
+            ..observation()
         }
     }
 

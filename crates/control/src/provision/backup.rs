@@ -19,8 +19,17 @@ pub struct BackupOrder {
     pub progress: Arc<Progress>,
 }
 
-/// The future of [`Backup::fill`]: the GTID position of the backup, or why there is none.
-pub type Filling = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+/// What a recipient has then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// The GTID position of the backup.
+    pub gtids: String,
+    /// Its binary logs are the donor's, up to this position.
+    pub has_logs: bool,
+}
+
+/// The future of [`Backup::fill`]: what the recipient has, or why it has not.
+pub type Filling = Pin<Box<dyn Future<Output = Result<Filled, String>> + Send>>;
 
 /// Files and processes of servers, as far as the router can reach them.
 pub trait Backup: Send + Sync + Debug {

@@ -9,7 +9,7 @@ use super::Provision;
 use std::sync::Arc;
 
 use engine::copy::{self, Contents};
-use engine::{Link, Login, Observation, Version, requirements};
+use engine::{Link, Login, Observation, Version, exchange, requirements};
 use farm::{GroupKind, Mode, Position, Status};
 
 use crate::context::records::no_group;
@@ -21,6 +21,9 @@ use catalog::Method;
 use catalog::command::CommandError;
 use catalog::event::Event;
 use catalog::record::ServerRecord;
+
+/// A replica that lags by more is not copied: its primary is, or another one that an operator names.
+const CATCH_UP_MS: u64 = 5000;
 
 /// What `server clone` was told.
 pub(crate) struct CloneOrder {
@@ -214,7 +217,8 @@ impl Provision {
     }
 
     /// As [`Control::source_of`], but nobody who holds transactions that the group has not: the copy would
-    /// hold them, too.
+    /// hold them, too. Nor one that lacks something that the destination itself wrote: a server that replicates
+    /// passes over what bears its own `server_id`, and would lack it for ever.
     pub(crate) async fn sound_source(&self, job: &Job) -> Result<ServerRecord, CommandError> {
         let wanted = job.wanted_source.as_ref();
         let source = self.source_of(&job.group, &job.destination, wanted)?;
@@ -229,17 +233,35 @@ impl Provision {
         );
         let timeout_ms = self.context.settings().step_timeout_ms;
         let errant = engine::divergence(&mut link, &mut leader, timeout_ms).await?;
-        if errant.count == 0 {
+        let why = if errant.count > 0 {
+            format!(
+                "holds transactions that its group has not: {}",
+                errant.errant
+            )
+        } else if !self.has_all_of(&mut link, &mut leader).await? {
+            "is far behind its primary".to_owned()
+        } else {
             return Ok(source);
-        }
+        };
         if wanted.is_some() {
             return Err(CommandError::Refused(format!(
-                "server {} holds transactions that its group has not: {}; choose another source",
-                source.address(),
-                errant.errant
+                "server {} {why}; choose another source",
+                source.address()
             )));
         }
         self.source_of(&job.group, &job.destination, Some(&primary))
+    }
+
+    /// Whether a replica has applied, before long, all that its primary has now. A destination writes nothing that
+    /// the group gets, so this holds all that it ever wrote.
+    async fn has_all_of(&self, link: &mut Link, leader: &mut Link) -> Result<bool, engine::Error> {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let all = exchange::look(leader, timeout_ms).await?.executed;
+        match exchange::apply(link, &all, CATCH_UP_MS.min(timeout_ms)).await {
+            Ok(()) => Ok(true),
+            Err(engine::Error::Timeout { .. } | engine::Error::Replication { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs a job to its end.
@@ -258,6 +280,9 @@ impl Provision {
             Ok(uuid) => ("clone_done", holds(&job), State::Done(uuid)),
             Err(error) => {
                 let left = self.clean_up(&job).await;
+                if !job.ends_with_router() {
+                    self.is_given_up(&job).await;
+                }
                 match error {
                     Some(error) => {
                         let error = with_leftovers(error, left);
@@ -310,8 +335,28 @@ impl Provision {
         may_be_rebuilt(&record, &record.group.clone())?;
         let group = record.group.clone();
         let lead = &self.context.leadership.must_lead()?;
-        self.stand(lead, id, &record, Status::Faulty).await?;
+        let edit = |server: &mut ServerRecord| {
+            if server.status != record.status {
+                return Err(CommandError::Stale);
+            }
+            *server = server.with_status(Status::Faulty);
+            server.being_filled = true;
+            Ok(())
+        };
+        self.context.edit_server(lead, id, edit).await?;
         self.links.apply_acks(lead, &group).await
+    }
+
+    /// Nobody goes on with a job that failed or was aborted, unless somebody orders it anew.
+    async fn is_given_up(&self, job: &Job) {
+        if let (Aim::Rebuild { id }, Some(lead)) = (&job.aim, self.context.leadership.lead()) {
+            let edit = |server: &mut ServerRecord| {
+                server.being_filled = false;
+                Ok(())
+            };
+            // A server that has left needs nothing.
+            let _ = self.context.edit_server(&lead, *id, edit).await;
+        }
     }
 
     async fn follow_after_copy(
@@ -325,6 +370,9 @@ impl Provision {
         let lead = &self.context.leadership.must_lead()?;
         let mut link = self.links.reach(lead, &record).await?;
         engine::make_replica(&mut link, &self.links.replica_login(&primary), timeout_ms).await?;
+        self.links
+            .await_acknowledged(lead, &mut link, &primary)
+            .await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         self.probes.answered(id, seen);
         let (uuid, group, address) = (record.uuid.clone(), record.group.clone(), record.address());
@@ -354,6 +402,7 @@ impl Provision {
                 )));
             }
             server.status = status;
+            server.being_filled = false;
             if !status.allows(server.mode) {
                 server.mode = Mode::ReadOnly;
             }
@@ -415,7 +464,11 @@ fn holds(job: &Job) -> String {
     let by = job.method().unwrap_or(Method::Copy).words();
     let rate = job.progress.bytes_per_s().unwrap_or(0) / 1_000_000;
     let (to, from) = (&job.destination, job.source());
-    format!("{to} holds a copy of {from}: {what}{bytes} bytes by {by}, {rate} MB/s")
+    let logs = match job.has_logs() {
+        true => ", with its binary logs",
+        false => "",
+    };
+    format!("{to} holds a copy of {from}: {what}{bytes} bytes by {by}, {rate} MB/s{logs}")
 }
 
 fn with_leftovers(error: CommandError, left: Option<String>) -> CommandError {

@@ -15,7 +15,7 @@ use engine::{Link, Login};
 use farm::{Engine, Position};
 
 use crate::provision::Provision;
-use crate::provision::backup::BackupOrder;
+use crate::provision::backup::{BackupOrder, Filled};
 use crate::provision::jobs::Job;
 use catalog::command::CommandError;
 use catalog::identity;
@@ -304,9 +304,13 @@ impl Provision {
         };
         let timeout_ms = settings.step_timeout_ms;
         let filled = settings.provision.backup.fill(order).await;
-        let gtids = filled.map_err(CommandError::Refused)?;
+        let filled = filled.map_err(CommandError::Refused)?;
         job.progress.enter("sets the position");
-        Ok(copy::take_position(&ends.to, &gtids, timeout_ms).await?)
+        let Filled { gtids, has_logs } = &filled;
+        let (position, has_logs) =
+            copy::take_position(&ends.to, gtids, *has_logs, timeout_ms).await?;
+        job.gets_logs(has_logs);
+        Ok(position)
     }
 
     /// Ends what an aborted or failed job left running on servers.

@@ -5,7 +5,7 @@
 //! was cut short leaves behind is recognised by the next one.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -69,6 +69,10 @@ pub(crate) struct Job {
     pub(crate) wanted_method: Option<Method>,
     /// How it is filled, once that is chosen.
     method: Mutex<Option<Method>>,
+    /// It is aborted because its router ends: the next one goes on.
+    ends_with_router: AtomicBool,
+    /// The destination has the source's binary logs, too.
+    has_logs: AtomicBool,
     /// Address of the server that is copied, once it is chosen.
     source: Mutex<String>,
     pub(crate) progress: Arc<Progress>,
@@ -99,6 +103,14 @@ impl Job {
         *lock(&self.method) = Some(method);
     }
 
+    pub(crate) fn has_logs(&self) -> bool {
+        self.has_logs.load(Relaxed)
+    }
+
+    pub(crate) fn gets_logs(&self, has_logs: bool) {
+        self.has_logs.store(has_logs, Relaxed);
+    }
+
     pub(crate) fn ended_ms(&self) -> Option<u64> {
         *lock(&self.ended_ms)
     }
@@ -108,6 +120,16 @@ impl Job {
         let running = !self.state.borrow().ended();
         self.abort.send_replace(running);
         running
+    }
+
+    /// The same because its router ends.
+    pub(crate) fn end_with_router(&self) {
+        self.ends_with_router.store(true, Relaxed);
+        self.abort();
+    }
+
+    pub(crate) fn ends_with_router(&self) -> bool {
+        self.ends_with_router.load(Relaxed)
     }
 
     /// Ready when somebody wants the job to end.
@@ -208,6 +230,8 @@ impl Provision {
             wanted_source,
             wanted_method,
             method: Mutex::default(),
+            ends_with_router: AtomicBool::new(false),
+            has_logs: AtomicBool::new(false),
             source: Mutex::default(),
             progress: Arc::default(),
             started_ms: now_ms(),

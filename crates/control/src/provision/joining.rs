@@ -18,7 +18,7 @@ impl Provision {
     ) -> Result<(), CommandError> {
         let timeout_ms = self.context.settings().step_timeout_ms;
         match self.join(lead, link, primary, timeout_ms).await? {
-            None => Ok(()),
+            None => self.links.await_acknowledged(lead, link, primary).await,
             Some(why) => Err(CommandError::Refused(format!(
                 "server {} cannot follow {}: {why}; `server clone {} {}` fills it",
                 link.address(),
@@ -83,6 +83,32 @@ pub(crate) async fn fits(
     })
 }
 
+/// Why a member has to be filled before it may follow: a copy into it was cut short, or was given up, which
+/// empties it. The log of its primary would not lead it on: its accounts are still there, and statements
+/// that make them again stop the replication.
+pub(crate) async fn left_by_a_copy(
+    link: &mut Link,
+    leader: &mut Link,
+    timeout_ms: u64,
+) -> Result<Option<String>, CommandError> {
+    let mine = Holdings::of(link, timeout_ms).await?;
+    if mine.unfinished {
+        return Ok(Some(CUT_SHORT.to_owned()));
+    }
+    if !mine.no_gtid {
+        return Ok(None);
+    }
+    let leaders = Holdings::of(leader, timeout_ms).await?;
+    Ok((leaders.objects > 0).then(|| EMPTY.to_owned()))
+}
+
+/// See [`Divergence::lost_own`].
+pub(crate) const LOST_OWN: &str =
+    "it lacks transactions of its own, which it takes from no other server";
+
+const CUT_SHORT: &str = "a copy into it was cut short";
+const EMPTY: &str = "it is empty and the group has data";
+
 /// What a server holds, as far as it matters for joining.
 struct Holdings {
     objects: u64,
@@ -122,7 +148,7 @@ fn fit(
     address: &str,
 ) -> Result<Option<String>, String> {
     if mine.unfinished {
-        return Ok(Some("a copy into it was cut short".to_owned()));
+        return Ok(Some(CUT_SHORT.to_owned()));
     }
     let over =
         format!("`server clone {group} {address} --force=true` replaces its data by the group's");
@@ -143,6 +169,9 @@ fn fit(
             "what it lacks is no longer in the primary's binary logs; {over}"
         ));
     }
+    if mine.objects > 0 && divergence.lost_own {
+        return Err(format!("{LOST_OWN}; {over}"));
+    }
     if mine.objects > 0 {
         return Ok(None);
     }
@@ -151,9 +180,12 @@ fn fit(
             "the primary no longer has the binary logs from the beginning".to_owned(),
         ));
     }
+    if divergence.lost_own {
+        return Ok(Some(LOST_OWN.to_owned()));
+    }
     // Whether the binary logs hold all that the primary has, nobody can tell: data may be older.
     if leaders.objects > 0 && mine.no_gtid {
-        return Ok(Some("it is empty and the group has data".to_owned()));
+        return Ok(Some(EMPTY.to_owned()));
     }
     Ok(None)
 }
@@ -175,6 +207,10 @@ mod tests {
             out_of_reach: true,
             ..Divergence::default()
         };
+        let lost = Divergence {
+            lost_own: true,
+            ..Divergence::default()
+        };
         let errant = Divergence {
             errant: "0-2-99..101".to_owned(),
             count: 3,
@@ -193,12 +229,14 @@ mod tests {
         refused(&holds(0, false), &errant, "0-2-99..101");
         refused(&holds(3, true), &none, "3 tables");
         refused(&holds(3, false), &gone, "no longer in the primary's");
+        refused(&holds(3, false), &lost, "transactions of its own");
         let filled = |mine: &Holdings, divergence| check(mine, divergence).expect("fits").is_some();
         assert!(
             filled(&holds(0, true), &none),
             "data may be older than the logs"
         );
         assert!(filled(&holds(0, true), &gone));
+        assert!(filled(&holds(0, false), &lost));
         let cut_short = Holdings {
             unfinished: true,
             ..holds(3, true)

@@ -70,20 +70,11 @@ fn misfit(seen: &Observation) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::samples::observation;
 
     #[test]
     fn what_can_change_is_not_on_read_only_storage() {
-        let fixed = Observation {
-            version: "10.11.6-MariaDB".to_owned(),
-            uuid: None,
-            server_id: 1,
-            read_only: true,
-            sql_mode: String::new(),
-            logins_set_mode: false,
-            gtid: String::new(),
-            replica: None,
-            acks: None,
-        };
+        let fixed = observation();
         assert_eq!(misfit(&fixed), None);
         let writable = Observation {
             read_only: false,

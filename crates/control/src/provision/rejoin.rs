@@ -4,22 +4,25 @@
 //! hold *errant* transactions, these are told, with their GTIDs, and saved to a file; then the server
 //! is filled anew by a job (`rejoin_by_clone`), or set faulty with the cure. What cannot be saved is
 //! never given up by itself. A server whose replication an operator stopped stays stopped, one that an
-//! operator set faulty stays so.
+//! operator set faulty stays so. What a change of primary stopped, and could not start again, is started.
+//!
+//! Invariants: a change of primary gets the server at once. Whoever brings it back lets go and begins again later.
 
 use super::Rejoin;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Divergence, Link, ThreadError};
+use engine::{Divergence, Link, ThreadError, exchange};
 use farm::{Engine, GroupKind, Status};
 use meta::private;
 
 use crate::leadership::lead::Lead;
 use crate::observe::stance::{Stance, stance};
-use crate::provision::jobs::Aim;
+use crate::provision::jobs::{Aim, State};
+use crate::provision::joining::{LOST_OWN, left_by_a_copy};
 use catalog::command::CommandError;
 use catalog::event::{Event, when};
 use catalog::record::ServerRecord;
@@ -47,6 +50,18 @@ pub enum Rejoined {
     NeedsClone(String),
     /// It is the primary, or stopped by an operator, or broken in a way that needs one.
     LeftAlone(String),
+    /// A change of primary has the server, or somebody else brings it back: to be asked for again.
+    Later,
+}
+
+/// What was found on a server, once all is done there that is done without loss.
+enum Found {
+    Follows,
+    Errant(Divergence),
+    /// Only a copy mends it.
+    Torn(String),
+    Stopped(String),
+    Later,
 }
 
 impl Rejoin {
@@ -65,49 +80,82 @@ impl Rejoin {
         if let Some(job) = self.jobs.fills(&record.address()) {
             return Ok(Rejoined::BeingFilled(job.uuid.clone()));
         }
+        // Whom it has to follow is not known while a change of primary has the server. What is recorded of it
+        // afterwards is not given up half done.
+        let following = self.let_follow(lead, id, &record, &primary);
+        let Some(found) = self.links.turns.unless_wanted(id, following).await else {
+            return Ok(Rejoined::Later);
+        };
+        match found? {
+            Found::Follows => self.back_in_group(lead, id, record, &primary).await,
+            Found::Errant(divergence) => self.give_up_errant(lead, id, record, &divergence).await,
+            Found::Torn(why) => self.fill_or_condemn(lead, id, record, &why).await,
+            Found::Stopped(why) => Ok(Rejoined::LeftAlone(why)),
+            Found::Later => Ok(Rejoined::Later),
+        }
+    }
+
+    /// Lets a server follow the primary if nothing is lost by that. Each step may be repeated.
+    async fn let_follow(
+        &self,
+        lead: &Lead,
+        id: u32,
+        record: &ServerRecord,
+        primary: &ServerRecord,
+    ) -> Result<Found, CommandError> {
+        if !self.context.stays_a_replica(id) {
+            return Ok(Found::Later);
+        }
         let timeout_ms = self.context.settings().step_timeout_ms;
-        let mut link = self.links.reach(lead, &record).await?;
-        let mut leader = self.links.reach(lead, &primary).await?;
-        takes_writes(&mut leader, &primary, timeout_ms).await?;
+        let mut link = self.links.reach(lead, record).await?;
+        let mut leader = self.links.reach(lead, primary).await?;
+        takes_writes(&mut leader, primary, timeout_ms).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
-        match stance(&seen, &primary) {
-            Stance::Follows => return self.back_in_group(lead, id, record).await,
-            Stance::Stopped(why) => return Ok(Rejoined::LeftAlone(why)),
-            Stance::Torn(why) => return self.fill_or_condemn(lead, id, record, &why).await,
+        let halted = self.context.state().standing.is_halted(id);
+        match stance(&seen, primary, halted) {
+            Stance::Follows => return self.follows(id, &mut link).await,
+            Stance::Halted => {
+                exchange::start(&mut link, timeout_ms).await?;
+                return self.follows(id, &mut link).await;
+            }
+            Stance::Stopped(why) => return Ok(Found::Stopped(why)),
+            Stance::Torn(why) => return Ok(Found::Torn(why)),
             Stance::Astray => {}
         }
         if !seen.read_only {
             engine::take_no_writes(&mut link, timeout_ms).await?;
         }
+        if let Some(why) = left_by_a_copy(&mut link, &mut leader, timeout_ms).await? {
+            return Ok(Found::Torn(why));
+        }
         let divergence = engine::divergence(&mut link, &mut leader, timeout_ms).await?;
         if divergence.count > 0 {
-            return self.give_up_errant(lead, id, record, &divergence).await;
+            return Ok(Found::Errant(divergence));
         }
-        if divergence.out_of_reach {
-            let why = "what it lacks is no longer in the primary's binary logs";
-            return self.fill_or_condemn(lead, id, record, why).await;
+        if let Some(why) = beyond_replication(&divergence) {
+            return Ok(Found::Torn(why.to_owned()));
         }
         // Not what a crash may have left of its own notes counts, but what it has in its log.
         engine::detach(&mut link, timeout_ms).await?;
-        let mended = self.mend_branches(&record, [&mut link, &mut leader]);
+        let mended = self.mend_branches(record, [&mut link, &mut leader]);
         if let Err(why) = mended.await? {
-            return self.fill_or_condemn(lead, id, record, &why).await;
+            return Ok(Found::Torn(why));
         }
-        let login = self.links.replica_login(&primary);
+        let login = self.links.replica_login(primary);
         match engine::make_replica(&mut link, &login, timeout_ms).await {
             Ok(()) => {}
             Err(engine::Error::Replication {
                 error: Some(error), ..
             }) if needs_a_copy(&error) => {
                 engine::detach(&mut link, timeout_ms).await?;
-                return self.fill_or_condemn(lead, id, record, &error.text).await;
+                return Ok(Found::Torn(error.text));
             }
             Err(error) => return Err(error.into()),
         }
         if engine::lost_branches(&mut link, &mut leader, timeout_ms).await? {
             engine::detach(&mut link, timeout_ms).await?;
             let why = "a crash took prepared XA branches from it that its binary log has";
-            return self.fill_or_condemn(lead, id, record, why).await;
+            return Ok(Found::Torn(why.to_owned()));
         }
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         self.probes.answered(id, seen);
@@ -115,7 +163,17 @@ impl Rejoin {
         let event = Event::now("server_rejoined", &record.group, detail);
         self.context
             .happened(event.of(&record.uuid, record.address()));
-        self.back_in_group(lead, id, record).await
+        self.follows(id, &mut link).await
+    }
+
+    /// It follows the primary, and may flush less often where the farm allows that.
+    async fn follows(&self, id: u32, link: &mut Link) -> Result<Found, CommandError> {
+        let settings = self.context.settings();
+        if settings.failover.relaxed_replicas {
+            exchange::relax(link, settings.step_timeout_ms).await?;
+        }
+        self.context.state().standing.goes_on(id);
+        Ok(Found::Follows)
     }
 
     /// Puts right what a crash left of branches on a server; those who may know of some are asked
@@ -161,9 +219,14 @@ impl Rejoin {
         lead: &Lead,
         id: u32,
         record: ServerRecord,
+        primary: &ServerRecord,
     ) -> Result<Rejoined, CommandError> {
         if record.status == Status::Faulty {
             let group = record.group.clone();
+            let mut link = self.links.reach(lead, &record).await?;
+            self.links
+                .await_acknowledged(lead, &mut link, primary)
+                .await?;
             self.provision
                 .stand(lead, id, &record, Status::Replica)
                 .await?;
@@ -308,10 +371,12 @@ impl Rejoin {
         None
     }
 
-    /// Brings servers of active groups back that follow nobody, or cannot go on following.
+    /// Brings servers of active groups back that follow nobody, or cannot go on following. Whom it has filled, and
+    /// whose job fails, it fills again: such a server is faulty, and nobody else is at it.
     pub(crate) async fn rejoin_when_needed(self: Arc<Self>) {
         let mut astray: BTreeMap<u32, Instant> = BTreeMap::new();
         let mut told: BTreeMap<u32, String> = BTreeMap::new();
+        let mut begun: BTreeMap<u32, String> = BTreeMap::new();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let now = Instant::now();
@@ -319,7 +384,8 @@ impl Rejoin {
                 astray.clear();
                 continue;
             };
-            let found = self.astray();
+            let mut found: BTreeSet<u32> = self.astray().into_iter().collect();
+            found.extend(self.left_unfilled(&mut begun));
             astray.retain(|id, _| found.contains(id));
             told.retain(|id, _| found.contains(id));
             for id in found {
@@ -328,8 +394,11 @@ impl Rejoin {
                     continue;
                 }
                 match self.rejoin_server(&lead, id).await {
-                    Ok(_) => {
+                    Ok(rejoined) => {
                         astray.remove(&id);
+                        if let Rejoined::BeingFilled(job) = rejoined {
+                            begun.insert(id, job);
+                        }
                     }
                     Err(error) => {
                         let error = error.to_string();
@@ -352,6 +421,27 @@ impl Rejoin {
         }
     }
 
+    /// Servers that answer and whose jobs of these have failed; forgets those whose jobs have ended otherwise. What an
+    /// operator aborts is left to them.
+    fn left_unfilled(&self, begun: &mut BTreeMap<u32, String>) -> Vec<u32> {
+        let state = self.context.state();
+        let mut unfilled = Vec::new();
+        begun.retain(|id, job| {
+            let faulty = state.records.servers.get(id);
+            let faulty = faulty.is_some_and(|kept| kept.value.status == Status::Faulty);
+            let alive = state.seen.get(id).is_some_and(|seen| seen.health.alive);
+            match self.jobs.find(job).map(|job| job.state()) {
+                Some(State::Running) => true,
+                Some(State::Failed(_)) if faulty => {
+                    unfilled.extend(alive.then_some(*id));
+                    true
+                }
+                _ => false,
+            }
+        });
+        unfilled
+    }
+
     /// Members of active groups that answer and are astray while their primary takes writes.
     fn astray(&self) -> Vec<u32> {
         let state = self.context.state();
@@ -372,15 +462,21 @@ impl Rejoin {
             }
             let Some(primary) = leads(name) else { continue };
             for (id, member) in state.records.members(name) {
-                let counts = matches!(member.status, Status::Replica | Status::Spare);
+                // The router that filled one anew may have ended.
+                let counts = match member.status {
+                    Status::Replica | Status::Spare => true,
+                    Status::Faulty => member.being_filled,
+                    Status::Primary => false,
+                };
                 let seen = state.seen.get(&id).filter(|seen| seen.health.alive);
                 let observation = seen.and_then(|seen| seen.observation.as_ref());
-                if counts
-                    && observation.is_some_and(|it| {
-                        matches!(stance(it, primary), Stance::Astray | Stance::Torn(_))
-                    })
-                    && self.jobs.fills(&member.address()).is_none()
-                {
+                let halted = state.standing.is_halted(id);
+                let is_astray = observation.is_some_and(|it| match stance(it, primary, halted) {
+                    Stance::Astray | Stance::Torn(_) | Stance::Halted => true,
+                    // It may follow already, and nobody has recorded that.
+                    Stance::Follows | Stance::Stopped(_) => member.being_filled,
+                });
+                if counts && is_astray && self.jobs.fills(&member.address()).is_none() {
                     astray.push(id);
                 }
             }
@@ -403,6 +499,14 @@ async fn takes_writes(
     Err(CommandError::Refused(format!(
         "the primary {address} of group {group} takes no writes, so nobody can follow it; see `group health {group}`"
     )))
+}
+
+/// Why replication does not bring what a server lacks.
+fn beyond_replication(divergence: &Divergence) -> Option<&'static str> {
+    if divergence.out_of_reach {
+        return Some("what it lacks is no longer in the primary's binary logs");
+    }
+    divergence.lost_own.then_some(LOST_OWN)
 }
 
 /// Only a copy mends what the server's replication stopped with.

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Link, heartbeat, part};
-use farm::Status;
+use engine::{Link, clock, heartbeat, part};
+use farm::{GroupKind, Status};
 use machines::reshard::Phase;
 
 use super::run::{Crew, Trouble};
@@ -39,6 +39,9 @@ impl Resharding {
         let limit = Duration::from_millis(record.hold_ms);
         let timeout_ms = self.context.settings().step_timeout_ms;
         let mut source = self.sharding.ask_group(&record.from).await?;
+        let moved = record.tables.iter();
+        let moved = moved.map(|it| (it.database.clone(), it.table.clone()));
+        let moved: Vec<(String, String)> = moved.collect();
         let late =
             |what: &str| Trouble::Late(format!("{what} did not end within {} ms", record.hold_ms));
         loop {
@@ -47,13 +50,17 @@ impl Resharding {
                     if began.elapsed() > limit {
                         return Err(late(&why));
                     }
-                } else if part::prepared_now(&mut source, timeout_ms)
+                } else if !part::prepared_now(&mut source, timeout_ms)
                     .await?
                     .is_empty()
                 {
+                    if began.elapsed() > limit {
+                        return Err(late("prepared transactions"));
+                    }
+                } else if part::await_writers(&mut source, &moved, timeout_ms).await? {
                     return Ok(());
                 } else if began.elapsed() > limit {
-                    return Err(late("prepared transactions"));
+                    return Err(late("writers that are no session's any more"));
                 }
             }
             if began.elapsed() > limit {
@@ -102,6 +109,7 @@ impl Resharding {
         if record.fresh && self.have_triggers(&record).await? {
             self.make_alike(&record).await?;
         }
+        self.raise_clock(&record.to).await?;
         let timeout_ms = self.context.settings().step_timeout_ms;
         let mut target = self.sharding.ask_group(&record.to).await?;
         let wanted = heartbeat::write(&mut target, HEARTBEAT, timeout_ms).await?;
@@ -121,10 +129,39 @@ impl Resharding {
                 tokio::time::sleep(LOOK).await;
             }
         }
+        // What was compared was compared at the servers that have the groups' data.
+        self.still_leading(job, crew)?;
         match left().is_zero() {
             true => Err(late()),
             false => Ok(()),
         }
+    }
+
+    /// From now on whatever the group's log gets has a greater number of the logical clock than anything that any log has
+    /// now: what the group tells of a row comes behind what the old group told of it.
+    async fn raise_clock(&self, group: &str) -> Result<(), Trouble> {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let snapshot = self.context.snapshot_now();
+        let groups = snapshot.groups.iter();
+        let groups = groups.filter(|group| group.kind == GroupKind::Replication);
+        let mut numbers = Vec::new();
+        for group in groups {
+            let mut link = self.sharding.ask_group(&group.name).await?;
+            let number = clock::number(&mut link, timeout_ms).await?;
+            numbers.push((link, number));
+        }
+        let Some(most) = numbers.iter().filter_map(|it| it.1).max() else {
+            return Ok(());
+        };
+        let late = || Trouble::Late("the logical clock could not be raised".to_owned());
+        // A number is nowhere before every group has the number in front of it.
+        for (link, _) in numbers.iter_mut().filter(|it| it.1 != Some(most)) {
+            let raised = clock::raise(link, most, timeout_ms).await?;
+            raised.ok_or_else(late)?;
+        }
+        let mut target = self.sharding.ask_group(group).await?;
+        let raised = clock::raise(&mut target, most + 1, timeout_ms).await?;
+        raised.map(drop).ok_or_else(late)
     }
 
     /// The replicas of a group that serve reads.

@@ -24,6 +24,7 @@ use crate::context::editing::TRIES;
 use crate::leadership::election::Election;
 use crate::leadership::lead::Lead;
 use crate::links::Links;
+use crate::pace;
 use crate::peers::routers::PeerRouters;
 use crate::sharding::ShardedTables;
 use catalog::command::CommandError;
@@ -69,7 +70,7 @@ impl Resharding {
         let mut busy: BTreeSet<String> = BTreeSet::new();
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = pace::next_look(self.context.started, LOOK) => {}
                 Some(ended) = running.join_next() => match ended {
                     Ok(job) => drop(busy.remove(&job)),
                     Err(error) => {

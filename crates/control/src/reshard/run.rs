@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::part::{Ferry, PartTable};
+use farm::ServerId;
 use faults::Stage;
 use machines::reshard::{Action, Event as Told, Phase, Reshard, Work};
 
@@ -45,10 +46,15 @@ impl From<engine::Error> for Trouble {
     }
 }
 
+/// A primary, how often it was cut off, and the group's timeline.
+pub(super) type Leads = (ServerId, u32, u32);
+
 /// What a move's task has at hand; it can find all of it out again.
 #[derive(Default)]
 pub(super) struct Crew {
     pub(super) ferry: Option<Ferry>,
+    /// The primaries to which it goes: of the source, and of the target.
+    pub(super) primaries: Option<[Leads; 2]>,
     pub(super) tables: Vec<Arc<PartTable>>,
     pub(super) feed: Option<Feed>,
     /// Where both sides may differ still, because writers are at it.

@@ -82,13 +82,14 @@ impl Resharding {
         Ok(false)
     }
 
-    /// Compares what was left, while nobody writes: it must be equal.
+    /// Compares what was left, while nobody writes: it must be equal. Where it is not, what was brought has been lost with a
+    /// primary, or the target was written past Heddle: everything is copied anew.
     pub(super) async fn verify_hot(&self, crew: &mut Crew) -> Result<(), Trouble> {
         for piece in std::mem::take(&mut crew.hot) {
             if !is_equal(crew, &piece).await? {
                 let table = crew.tables[piece.table].full();
-                return Err(Trouble::Failed(format!(
-                    "{table} differs at the target though nobody writes: is it written past Heddle?"
+                return Err(Trouble::Gone(format!(
+                    "{table} differs at the target though nobody writes: it is copied anew; is it written past Heddle?"
                 )));
             }
         }

@@ -11,7 +11,7 @@ use farm::Position;
 use faults::Stage;
 
 use super::feed::Feed;
-use super::run::{Crew, Trouble};
+use super::run::{Crew, Leads, Trouble};
 use super::verify::lost;
 use crate::reshard::Resharding;
 use catalog::record::{Declared, MoveRecord};
@@ -205,6 +205,7 @@ impl Resharding {
     pub(super) async fn equip(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
         let record = self.moved(job)?;
         if crew.ferry.is_none() {
+            crew.primaries = Some(self.leading(&record)?);
             let (from, to) = (
                 self.sharding.login_of(&record.from)?,
                 self.sharding.login_of(&record.to)?,
@@ -217,6 +218,36 @@ impl Resharding {
             crew.feed = None;
         }
         Ok(())
+    }
+
+    /// The primaries of both sides, which nobody is exchanging.
+    fn leading(&self, record: &MoveRecord) -> Result<[Leads; 2], Trouble> {
+        let snapshot = self.context.snapshot_now();
+        let leads = |name: &str| {
+            let group = snapshot.group(name).filter(|group| !group.paused)?;
+            let primary = group.primary()?;
+            Some((primary.id, primary.term, group.timeline()))
+        };
+        let none =
+            |name: &str| Trouble::Failed(format!("the primary of group {name} is exchanged"));
+        let of = |name: &str| leads(name).ok_or_else(|| none(name));
+        Ok([of(&record.from)?, of(&record.to)?])
+    }
+
+    /// Checks that the connections still go to the primaries. What another server says is not what the group has: such
+    /// connections are given up, and everything that was compared on them counts for nothing.
+    pub(super) fn still_leading(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
+        let record = self.moved(job)?;
+        let leading = self.leading(&record);
+        if leading.as_ref().ok() == crew.primaries.as_ref() {
+            return Ok(());
+        }
+        (crew.ferry, crew.feed) = (None, None);
+        crew.hot.clear();
+        leading?;
+        Err(Trouble::Failed(
+            "a group has another primary since both sides were connected to".to_owned(),
+        ))
     }
 
     /// Copies all rows of the part, from where the record says.
@@ -278,6 +309,7 @@ impl Resharding {
         limit: Duration,
     ) -> Result<bool, Trouble> {
         self.equip(job, crew).await?;
+        self.still_leading(job, crew)?;
         let timeout_ms = self.context.settings().step_timeout_ms;
         if crew.feed.is_none() {
             let record = self.moved(job)?;

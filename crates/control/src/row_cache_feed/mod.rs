@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::context::Context;
 use crate::links::Links;
+use crate::pace;
 use reading::Reading;
 
 /// After a failure, and while there is nothing to remember.
@@ -81,7 +82,7 @@ impl RowCacheFeed {
                     tracing::info!(%group, "rows of the group are not remembered for now: {error}");
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            pace::next_look(self.context.started, PAUSE).await;
         }
     }
 

@@ -17,6 +17,7 @@ use farm::{Position, ServerId};
 use rowcache::TableClock;
 use rowcache::table_clock::Changed;
 
+use crate::pace;
 use crate::row_cache_feed::RowCacheFeed;
 use changes::is_harmless;
 
@@ -64,7 +65,7 @@ impl RowCacheFeed {
                     tracing::info!(%group, "reads wait for writes to other tables, too: {error}");
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            pace::next_look(self.context.started, PAUSE).await;
         }
     }
 

@@ -105,6 +105,7 @@ impl Control {
         let change_stream = Arc::new(ChangeStreams::new(&context, &parts.links));
         let subscriptions = Subscriptions::new(&context, &parts.links, &change_stream);
         let subscriptions = Arc::new(subscriptions);
+        parts.doctor.know_subscriptions(&subscriptions);
         let sinks = Arc::new(Sinks::new(&context, &subscriptions));
         let commands = parts.commands(&context, &commander, &jobs, &sinks);
         let commands = Arc::new(commands);
@@ -228,7 +229,7 @@ impl Control {
             job.end(JobState::Aborted);
         }
         for job in self.jobs.list() {
-            job.abort();
+            job.end_with_router();
         }
         while running.join_next().await.is_some() {}
     }

@@ -3,7 +3,7 @@
 //!
 //! Pure, but for the word in the log about a declaration that cannot be read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use farm::Sharding;
@@ -19,6 +19,9 @@ use catalog::record::{Declared, Moves, Records, TableRecord};
 /// The columns of tables, by database and table.
 pub(crate) type Schemas = BTreeMap<(String, String), Arc<TableSchema>>;
 
+/// Declared tables by database and name.
+pub(crate) type Names = BTreeSet<(String, String)>;
+
 /// The epochs from which on moves hold clients, by their jobs.
 type Holds = BTreeMap<String, u64>;
 
@@ -27,6 +30,8 @@ type Holds = BTreeMap<String, u64>;
 pub(crate) struct Layout {
     declared: Declared,
     pub(crate) schemas: Arc<Schemas>,
+    /// Those that servers were asked for, whether they have them or not.
+    pub(crate) sought: Names,
     epoch: u64,
     sharding: Option<Arc<Sharding>>,
     /// How many rows there are, the same from snapshot to snapshot.
@@ -68,12 +73,13 @@ impl Layout {
         read
     }
 
-    /// Takes over what the servers say of the tables; true when it is news.
-    pub(crate) fn describe(&mut self, schemas: Schemas) -> bool {
-        if *self.schemas == schemas {
+    /// Takes over what the servers say of the tables, and which declared ones they were asked for; true when it is news.
+    pub(crate) fn describe(&mut self, schemas: Schemas, sought: Names) -> bool {
+        if *self.schemas == schemas && self.sought == sought {
             return false;
         }
         self.schemas = Arc::new(schemas);
+        self.sought = sought;
         self.put_together();
         true
     }
@@ -82,12 +88,23 @@ impl Layout {
         self.epoch += 1;
         let sharding = together(&self.declared, &self.schemas, self.epoch);
         self.sharding = sharding.map(|mut sharding| {
+            for (database, table) in undescribed(&sharding, &self.schemas, &self.sought) {
+                sharding.leave_undescribed(&database, &table);
+            }
             let moves = self.moves.iter().cloned();
             moves.for_each(|moving| sharding.moving(moving));
             sharding.measure_by(Arc::clone(&self.sizes));
             Arc::new(sharding)
         });
     }
+}
+
+/// The declared tables that nobody was asked for.
+fn undescribed(sharding: &Sharding, schemas: &Schemas, sought: &Names) -> Names {
+    let declared = sharding.declared();
+    let names = declared.map(|(database, table, _)| (database.to_string(), table.to_string()));
+    let is_unknown = |it: &(String, String)| !schemas.contains_key(it) && !sought.contains(it);
+    names.filter(is_unknown).collect()
 }
 
 /// `None` while nothing is declared.
@@ -163,7 +180,8 @@ fn moving(moves: &Moves, holds: &mut Holds, epoch: u64) -> Vec<Moving> {
 
 #[cfg(test)]
 mod tests {
-    use catalog::record::{Kept, MoveRecord};
+    use catalog::record::{Kept, MapRecord, MoveRecord};
+    use farm::shard::ShardKind;
 
     use super::*;
 
@@ -199,7 +217,7 @@ mod tests {
         assert_eq!(sharding.moves()[0].held_since, Some(since));
         // Whatever else changes meanwhile, they are held since then.
         let schema = (("shop".to_owned(), "t".to_owned()), Arc::default());
-        assert!(layout.describe(Schemas::from([schema])));
+        assert!(layout.describe(Schemas::from([schema]), Names::new()));
         layout.follow(&with_move(Phase::Cut));
         assert_eq!(layout.held_since("job"), Some(since));
         layout.follow(&with_move(Phase::Done));
@@ -224,6 +242,50 @@ mod tests {
         let read = layout.follow(&records);
         assert_eq!(read, Some(Which::These([name].into())));
         assert_eq!(layout.follow(&records), None, "once");
-        assert!(!layout.describe(Schemas::new()), "no news");
+        assert!(!layout.describe(Schemas::new(), Names::new()), "no news");
+    }
+
+    #[test]
+    fn a_table_is_undescribed_until_somebody_was_asked_for_it() {
+        let mut layout = Layout::default();
+        let mut records = Records::default();
+        let map = MapRecord {
+            kind: ShardKind::Hash,
+            global_group: "a".to_owned(),
+            name: String::new(),
+        };
+        records.declared.maps.insert(1, map);
+        let name = |table: &str| ("shop".to_owned(), table.to_owned());
+        let declare = |records: &mut Records, table: &str| {
+            let record = TableRecord {
+                database: "shop".to_owned(),
+                table: table.to_owned(),
+                map: 1,
+                key: None,
+            };
+            records.declared.tables.insert(name(table), record);
+        };
+        let are_undescribed = |layout: &Layout| {
+            let sharding = layout.sharding().expect("something is declared");
+            ["orders", "items"].map(|table| sharding.is_undescribed("shop", table))
+        };
+        declare(&mut records, "orders");
+        layout.follow(&records);
+        assert_eq!(
+            are_undescribed(&layout),
+            [true, true],
+            "nothing is known of the database"
+        );
+        // A reading that began before another table was declared.
+        declare(&mut records, "items");
+        layout.follow(&records);
+        let orders = Schemas::from([(name("orders"), Arc::default())]);
+        assert!(layout.describe(orders.clone(), [name("orders")].into()));
+        assert_eq!(are_undescribed(&layout), [false, true]);
+        // The servers do not have it: there is nothing to wait for.
+        let sought: Names = [name("orders"), name("items")].into();
+        assert!(layout.describe(orders.clone(), sought.clone()));
+        assert_eq!(are_undescribed(&layout), [false, false]);
+        assert!(!layout.describe(orders, sought), "no news");
     }
 }

@@ -1,5 +1,5 @@
-//! Measuring how many rows the declared tables have on each group, by the servers' own statistics: on a slow tick, and
-//! when an operator asks for a refresh. Statements read what was measured last, and never wait for it.
+//! Measuring how many rows the declared tables have on each group, by the servers' own statistics: once in
+//! a minute, and when an operator asks for a refresh. Statements read what was measured last, and never wait for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,21 +10,25 @@ use farm::sharding::sizes::Measured;
 
 use crate::sharding::ShardedTables;
 
-/// So often all tables are measured.
-const TICK: Duration = Duration::from_secs(60);
+/// All tables are measured so long after they were measured last, by whomever.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// So often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The tables of each database, by group.
 type Tables = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 impl ShardedTables {
-    /// Keeps the sizes of tables known, while statements make use of them.
+    /// Keeps the sizes of tables known, while statements make use of them. A minute begins with each measurement.
     pub(crate) async fn measure_tables(self: Arc<Self>) {
-        let mut tick = tokio::time::interval(TICK);
         loop {
-            tick.tick().await;
-            if self.context.settings().measures_tables {
+            let age = self.context.state().layout.sizes().load().age();
+            if age.is_none_or(|age| age >= AGAIN) && self.context.settings().measures_tables {
                 self.measure().await;
             }
+            // An operator may have them measured meanwhile.
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

@@ -9,7 +9,7 @@ use engine::Link;
 use farm::sharding::Placed;
 
 use crate::sharding::ShardedTables;
-use crate::sharding::layout::Schemas;
+use crate::sharding::layout::{Names, Schemas};
 use crate::sharding::wanted::Which;
 use catalog::event::Event;
 
@@ -43,33 +43,53 @@ impl ShardedTables {
     /// Reads them once, and publishes what is new; true when something is.
     ///
     /// # Errors
-    /// A group that has declared tables cannot be asked, in words.
+    /// A group that has declared tables cannot be asked, in words. What others say is published all the same.
     pub(crate) async fn refresh_tables(&self, which: &Which) -> Result<bool, String> {
         // A reading that began earlier must not end later.
         let _one_at_a_time = self.reading.lock().await;
-        let known = Arc::clone(&self.context.state().layout.schemas);
-        let within = self.databases_to_read();
+        let (known, mut sought) = {
+            let state = self.context.state();
+            (
+                Arc::clone(&state.layout.schemas),
+                state.layout.sought.clone(),
+            )
+        };
+        let within = self.tables_to_read();
         let mut schemas = Schemas::new();
         if let Which::These(names) = which {
             schemas.clone_from(&known);
-            let read: BTreeSet<&String> = within.values().flatten().collect();
+            let read: BTreeSet<&String> = within.values().flatten().map(|it| &it.0).collect();
             schemas.retain(|name, _| read.contains(&name.0) && !names.contains(name));
         }
-        for (group, databases) in within {
+        let mut failed = None;
+        for (group, declared) in within {
+            let databases: BTreeSet<&String> = declared.iter().map(|it| &it.0).collect();
             let parts = databases.iter().flat_map(|database| match which {
-                Which::All => vec![(database, None)],
+                Which::All => vec![(*database, None)],
                 Which::These(names) => parts(names, database, &known),
             });
             let parts: Vec<_> = parts.collect();
-            if !parts.is_empty() {
-                self.read_of(&group, &parts, &mut schemas).await?;
+            if parts.is_empty() {
+                continue;
             }
+            if let Err(why) = self.read_of(&group, &parts, &mut schemas).await {
+                failed.get_or_insert(why);
+                keep_known(&known, &databases, &mut schemas);
+                continue;
+            }
+            let is_read = |(database, table): &&(String, String)| {
+                let of = |it: &(&String, Option<&str>)| {
+                    it.0 == database && it.1.is_none_or(|it| it == table)
+                };
+                parts.iter().any(of)
+            };
+            sought.extend(declared.iter().filter(is_read).cloned());
         }
-        let changed = self.context.state().layout.describe(schemas);
+        let changed = self.context.state().layout.describe(schemas, sought);
         if changed {
             self.context.publish();
         }
-        Ok(changed)
+        failed.map_or(Ok(changed), Err)
     }
 
     /// Reads databases, or tables of them, of one group.
@@ -98,10 +118,10 @@ impl ShardedTables {
         Ok(())
     }
 
-    /// Databases with declared tables, by the group that is asked for them.
-    fn databases_to_read(&self) -> BTreeMap<String, BTreeSet<String>> {
+    /// Declared tables, by the group that is asked for them and for the rest of their databases.
+    fn tables_to_read(&self) -> BTreeMap<String, Names> {
         let state = self.context.state();
-        let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut all: BTreeMap<String, Names> = BTreeMap::new();
         let Some(sharding) = state.layout.sharding() else {
             return all;
         };
@@ -113,10 +133,18 @@ impl ShardedTables {
             };
             if let Some(mapped) = sharding.map(map) {
                 let of = all.entry(mapped.map.global_group.to_string()).or_default();
-                of.insert(database.to_string());
+                of.insert((database.to_string(), table.to_string()));
             }
         }
         all
+    }
+}
+
+/// What was known of these databases stays known where nobody can be asked.
+fn keep_known(known: &Schemas, databases: &BTreeSet<&String>, schemas: &mut Schemas) {
+    for (name, schema) in known.iter().filter(|it| databases.contains(&it.0.0)) {
+        let kept = schemas.entry(name.clone());
+        kept.or_insert_with(|| Arc::clone(schema));
     }
 }
 

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use catalog::command::{Arguments, CommandError, StreamVerb, Table};
 use catalog::event::{epoch_ms, when};
-use catalog::identity;
 use catalog::record::json;
 use catalog::sink::{SINK, SINK_LETTER, SINK_PROGRESS, SinkProgress, SinkRecord};
 use catalog::subscription::{all, is_name, read};
 use meta::{Outcome, Transaction};
 use serde_json::Value;
-use sinks::{Account, Place, Spec};
 
 use super::Sinks;
+use super::named::spec;
 use super::progress::{letter_key, letters};
 use crate::commands::group::done;
 use crate::context::Context;
-use crate::subscriptions::commands::{SubscriptionCommands, order_of, record};
+use crate::subscriptions::commands::{
+    FILTERS, SubscriptionCommands, filters_of, order_of, record, shown,
+};
 use crate::subscriptions::wanted_of;
 
 const COLUMNS: &[&str] = &[
@@ -32,6 +33,8 @@ const COLUMNS: &[&str] = &[
     "letters",
     "lag_ms",
     "lag_bytes",
+    "expiry_percent",
+    "gap",
     "error",
 ];
 
@@ -155,9 +158,11 @@ impl SinkCommands {
             "failing_since",
             "token",
         ];
-        let columns: Vec<&str> = COLUMNS.iter().copied().chain(more).collect();
+        let columns = COLUMNS.iter().chain(FILTERS).copied().chain(more);
+        let columns: Vec<&str> = columns.collect();
         let mut table = Table::new(&columns);
         let mut row = self.row(name, &record, &progress);
+        row.extend(filters_of(&record.of));
         let since = Some(progress.failing_since_ms)
             .filter(|it| *it > 0)
             .map(when);
@@ -275,9 +280,9 @@ impl SinkCommands {
     }
 
     fn row(&self, name: &str, record: &SinkRecord, progress: &SinkProgress) -> Vec<Value> {
-        let lag = self.sinks.subscriptions.lags().sinks.get(name).copied();
+        let lag = self.sinks.subscriptions.lags().sinks.remove(name);
         let error = Some(&progress.error).filter(|it| !it.is_empty());
-        vec![
+        let mut row: Vec<Value> = vec![
             name.into(),
             record.spec.to.as_str().into(),
             state(record, progress).into(),
@@ -288,10 +293,10 @@ impl SinkCommands {
             order_of(&record.of),
             progress.delivered.into(),
             progress.letters.into(),
-            lag.map(|it| it.ms).into(),
-            lag.map(|it| it.bytes).into(),
-            error.cloned().into(),
-        ]
+        ];
+        row.extend(shown(lag.as_ref()));
+        row.push(error.cloned().into());
+        row
     }
 }
 
@@ -308,45 +313,6 @@ pub(super) fn state(record: &SinkRecord, progress: &SinkProgress) -> &'static st
         (false, _) if !progress.error.is_empty() => "failing",
         (false, _) => "running",
     }
-}
-
-/// The target that a call names.
-fn spec(args: &Arguments) -> Result<Spec, CommandError> {
-    let mut spec = Spec {
-        to: args.text("to").to_owned(),
-        ca: args.get("target_ca").unwrap_or_default().to_owned(),
-        account: Account {
-            user: args.get("user").unwrap_or_default().to_owned(),
-            password_file: args.get("password_file").unwrap_or_default().to_owned(),
-        },
-        ..Spec::default()
-    };
-    let place = spec.place().map_err(CommandError::Usage)?;
-    if let Some(compress) = args.parse("compress", "none or zstd")? {
-        spec.compress = compress;
-    }
-    if let Some(bytes) = args.parse("rotate_bytes", "a number of bytes")? {
-        spec.rotate_bytes = bytes;
-    }
-    if let Some(seconds) = args.parse("rotate_s", "a number of seconds")? {
-        spec.rotate_s = seconds;
-    }
-    let is_file = matches!(place, Place::Files(_));
-    let of_files = ["compress", "rotate_bytes", "rotate_s"];
-    if let Some(wrong) = of_files
-        .into_iter()
-        .find(|it| !is_file && args.get(it).is_some())
-    {
-        return Err(CommandError::Usage(format!(
-            "{wrong} is about files, and {} is none",
-            spec.to
-        )));
-    }
-    if let Place::Webhook(_) = place {
-        let secret = identity::secret().map_err(catalog::Error::from)?;
-        spec.secret = secret.reveal().to_owned();
-    }
-    Ok(spec)
 }
 
 #[cfg(test)]

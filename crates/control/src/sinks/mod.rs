@@ -12,6 +12,7 @@
 pub(crate) mod commands;
 mod delivery;
 mod gathering;
+mod named;
 mod progress;
 
 use std::collections::{BTreeMap, HashMap};

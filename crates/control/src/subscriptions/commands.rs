@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use changes::Token;
+use changes::{Kind, Token};
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 
-use super::{Subscriptions, types_of, wanted_of};
+use super::{Lag, Subscriptions, rows_of, types_of, wanted_of};
 use crate::commands::group::done;
 use crate::context::Context;
 use catalog::command::{Arguments, CommandError, Table};
@@ -27,7 +27,23 @@ const COLUMNS: &[&str] = &[
     "acknowledged",
     "lag_ms",
     "lag_bytes",
+    "expiry_percent",
+    "gap",
 ];
+
+/// What `show` has of the filters besides.
+pub(crate) const FILTERS: &[&str] = &["kinds", "columns", "source", "key_from", "key_to"];
+
+/// The values of [`FILTERS`].
+pub(crate) fn filters_of(record: &SubscriptionRecord) -> [Value; 5] {
+    [
+        record.kinds.join(",").into(),
+        record.columns.join(",").into(),
+        record.sources.join(",").into(),
+        record.key_from.clone().into(),
+        record.key_to.clone().into(),
+    ]
+}
 
 /// The commands about subscriptions.
 pub(crate) struct SubscriptionCommands {
@@ -88,9 +104,10 @@ impl SubscriptionCommands {
     pub(crate) async fn subscription_show(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("name");
         let (record, acknowledged) = self.subscriptions.named(name).await?;
-        let columns: Vec<&str> = COLUMNS.iter().copied().chain(["token"]).collect();
-        let mut table = Table::new(&columns);
+        let columns = COLUMNS.iter().chain(FILTERS).copied().chain(["token"]);
+        let mut table = Table::new(&columns.collect::<Vec<&str>>());
         let mut row = self.row(name, &record, &acknowledged);
+        row.extend(filters_of(&record));
         row.push(acknowledged.token.into());
         table.rows.push(row);
         Ok(table)
@@ -158,8 +175,8 @@ impl SubscriptionCommands {
         record: &SubscriptionRecord,
         acknowledged: &AcknowledgedRecord,
     ) -> Vec<Value> {
-        let lag = self.subscriptions.lags().subscriptions.get(name).copied();
-        vec![
+        let lag = self.subscriptions.lags().subscriptions.remove(name);
+        let mut row: Vec<Value> = vec![
             name.into(),
             record.groups.join(",").into(),
             record.databases.join(",").into(),
@@ -168,10 +185,20 @@ impl SubscriptionCommands {
             order_of(record),
             when(record.created_ms).into(),
             when(acknowledged.at_ms).into(),
-            lag.map(|it| it.ms).into(),
-            lag.map(|it| it.bytes).into(),
-        ]
+        ];
+        row.extend(shown(lag.as_ref()));
+        row
     }
+}
+
+/// A lag's columns: `lag_ms`, `lag_bytes`, `expiry_percent`, `gap`.
+pub(crate) fn shown(lag: Option<&Lag>) -> [Value; 4] {
+    [
+        lag.map(|it| it.ms).into(),
+        lag.map(|it| it.bytes).into(),
+        lag.and_then(|it| it.expiry_percent).into(),
+        lag.and_then(Lag::gap_text).into(),
+    ]
 }
 
 /// A group of which the later token has less.
@@ -191,6 +218,11 @@ pub(crate) fn record(args: &Arguments) -> Result<SubscriptionRecord, CommandErro
         groups: list(args.get("groups")),
         databases: list(args.get("databases")),
         tables: list(args.get("tables")),
+        kinds: list(args.get("kinds")),
+        sources: args.get("source").map(str::to_owned).into_iter().collect(),
+        columns: list(args.get("columns")),
+        key_from: args.get("key_from").map(str::to_owned),
+        key_to: args.get("key_to").map(str::to_owned),
         snapshot: args.switch("snapshot")?,
         in_order: in_order(args)?,
         types: args.get("types").unwrap_or_default().to_owned(),
@@ -199,8 +231,14 @@ pub(crate) fn record(args: &Arguments) -> Result<SubscriptionRecord, CommandErro
         tombstones: args.switch("tombstones")?,
         created_ms: epoch_ms(),
     };
-    types_of(&record).map_err(CommandError::Usage)?;
-    Ok(record)
+    if let Some(wrong) = record.kinds.iter().find(|it| Kind::named(it).is_none()) {
+        return Err(args.bad("kinds", wrong, "of insert, update and delete"));
+    }
+    let types = types_of(&record).map_err(CommandError::Usage)?;
+    match rows_of(&record).objection(&types) {
+        Some(why) => Err(CommandError::Usage(why.to_owned())),
+        None => Ok(record),
+    }
 }
 
 /// Whether a call wants one order over all groups.

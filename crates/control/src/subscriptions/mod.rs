@@ -2,41 +2,35 @@
 //!
 //! Job: what a subscription is about and where it goes on, from the state store; how far each is behind.
 //!
-//! Invariants: an acknowledged position never goes back; nothing is kept from being purged for a subscription: what
-//! the servers have purged is a gap, of which the stream tells.
+//! Invariants: an acknowledged position never goes back; the servers alone purge their binlogs, and Heddle has them keep
+//! these for longer at most ([`measuring`]): what they have purged is a gap, of which the stream tells.
 //!
 //! Must not know: what changes look like, who reads a stream.
 
 pub(crate) mod commands;
 mod lag;
+mod measuring;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use catalog::command::CommandError;
-use catalog::sink::SINK_PROGRESS;
 use catalog::subscription::{
-    ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, all, read,
+    ACKNOWLEDGED, AcknowledgedRecord, SUBSCRIPTION, SubscriptionRecord, read,
 };
 use changes::debezium::Types;
-use changes::{Token, Wanted};
-use engine::Link;
-use engine::binlog::extent;
-use farm::{GroupKind, ServerId};
+use changes::{KeyRange, Kind, Wanted};
 use serde_json::Value;
 
 use crate::change_stream::{ChangeStreams, ChangesWanted};
 use crate::context::Context;
 use crate::links::Links;
 pub use lag::Lag;
-use lag::Samples;
+pub(crate) use measuring::NEAR_PERCENT;
 
 /// A new stream begins by then. It waits for branches that were prepared before, and says itself when it gives up.
 const BEGIN: Duration = Duration::from_secs(20);
-
-/// How often positions are looked at, while there are subscriptions or sinks.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The subscriptions of the farm, as one router serves them.
 pub struct Subscriptions {
@@ -51,6 +45,17 @@ pub struct Subscriptions {
 pub struct Lags {
     pub subscriptions: BTreeMap<String, Lag>,
     pub sinks: BTreeMap<String, Lag>,
+}
+
+impl Lags {
+    /// All of them, by what the consumer is called among both kinds, such as `sink index`.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (String, &Lag)> {
+        let kinds = [("subscription", &self.subscriptions), ("sink", &self.sinks)];
+        kinds
+            .into_iter()
+            .flat_map(|(kind, lags)| lags.iter().map(move |it| (kind, it)))
+            .map(|(kind, (name, lag))| (format!("{kind} {name}"), lag))
+    }
 }
 
 impl Subscriptions {
@@ -148,92 +153,8 @@ impl Subscriptions {
         }
     }
 
-    /// Measures lags for as long as it runs.
-    pub(crate) async fn measure_lags(self: Arc<Self>) {
-        let mut samples: BTreeMap<String, Samples> = BTreeMap::new();
-        let mut links: HashMap<String, (ServerId, Link)> = HashMap::new();
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let store = self.context.store();
-            let acknowledged = all::<AcknowledgedRecord>(store, ACKNOWLEDGED).await;
-            let of_sinks = all::<AcknowledgedRecord>(store, SINK_PROGRESS).await;
-            // While the store does not answer, the last look counts.
-            let (Ok(acknowledged), Ok(of_sinks)) = (acknowledged, of_sinks) else {
-                continue;
-            };
-            if acknowledged.is_empty() && of_sinks.is_empty() {
-                samples.clear();
-                links.clear();
-                self.put(Lags::default());
-                continue;
-            }
-            self.look(&mut samples, &mut links).await;
-            self.put(Lags {
-                subscriptions: self.behind(acknowledged, &samples),
-                sinks: self.behind(of_sinks, &samples),
-            });
-        }
-    }
-
-    /// How far those with these positions are behind.
-    fn behind(
-        &self,
-        acknowledged: Vec<(String, AcknowledgedRecord)>,
-        samples: &BTreeMap<String, Samples>,
-    ) -> BTreeMap<String, Lag> {
-        let now = self.context.started.elapsed();
-        let snapshot = self.context.snapshot_now();
-        let lag = |(name, record): (String, AcknowledgedRecord)| {
-            let token = Token::parse(&record.token, &snapshot).ok()?;
-            let behind = token.places.iter().filter_map(|place| {
-                let samples = samples.get(&place.group)?;
-                Some(samples.lag(&place.reached.told, now))
-            });
-            let whole = behind.fold(Lag::default(), |whole, lag| Lag {
-                ms: whole.ms.max(lag.ms),
-                bytes: whole.bytes + lag.bytes,
-            });
-            Some((name, whole))
-        };
-        acknowledged.into_iter().filter_map(lag).collect()
-    }
-
     fn put(&self, lags: Lags) {
         *self.lags.lock().unwrap_or_else(PoisonError::into_inner) = lags;
-    }
-
-    /// Asks each group's primary what it has.
-    async fn look(
-        &self,
-        samples: &mut BTreeMap<String, Samples>,
-        links: &mut HashMap<String, (ServerId, Link)>,
-    ) {
-        let timeout_ms = self.context.settings().step_timeout_ms;
-        let snapshot = self.context.snapshot_now();
-        let mut there = BTreeSet::new();
-        for group in &snapshot.groups {
-            let name = group.name.to_string();
-            let Some(primary) = group
-                .primary()
-                .filter(|_| group.kind == GroupKind::Replication)
-            else {
-                continue;
-            };
-            there.insert(name.clone());
-            let link = match links.remove(&name) {
-                Some((server, link)) if server == primary.id => Ok(link),
-                _ => Link::open(&self.links.login(&**primary), timeout_ms).await,
-            };
-            let Ok(mut link) = link else { continue };
-            // The moment before: what is executed later is not said to have been there.
-            let now = self.context.started.elapsed();
-            if let Ok((position, files)) = extent(&mut link, timeout_ms).await {
-                let of_group = samples.entry(name.clone()).or_default();
-                of_group.add(now, primary.id, position, files);
-                links.insert(name, (primary.id, link));
-            }
-        }
-        samples.retain(|name, _| there.contains(name));
     }
 }
 
@@ -250,15 +171,29 @@ pub(crate) fn types_of(record: &SubscriptionRecord) -> Result<Types, String> {
     )
 }
 
+/// Which rows a subscription is about.
+pub(crate) fn rows_of(record: &SubscriptionRecord) -> Wanted {
+    let kinds = record.kinds.iter();
+    Wanted {
+        databases: record.databases.clone(),
+        tables: record.tables.clone(),
+        // They were checked when it was made.
+        kinds: kinds.filter_map(|it| Kind::named(it)).collect(),
+        sources: record.sources.clone(),
+        columns: record.columns.clone(),
+        keys: KeyRange {
+            from: record.key_from.clone(),
+            to: record.key_to.clone(),
+        },
+    }
+}
+
 /// The stream that a subscription is, from its beginning.
 pub(crate) fn wanted_of(record: &SubscriptionRecord) -> ChangesWanted {
     ChangesWanted {
         from: None,
         groups: record.groups.clone(),
-        of: Wanted {
-            databases: record.databases.clone(),
-            tables: record.tables.clone(),
-        },
+        of: rows_of(record),
         snapshot: record.snapshot,
         in_order: record.in_order,
         // It was checked when it was made.

@@ -15,8 +15,9 @@ use machines::xa::recovery::{Action, Event, Recovery};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::round::LOOK_WITHIN;
 use super::{LINKS, State, age_s, note};
-use crate::links::warm::Lent;
+use crate::links::warm::{Lent, WarmLinks};
 use crate::txn_recovery::TxnRecovery;
 use catalog::event;
 
@@ -301,10 +302,23 @@ impl TxnRecovery {
     /// A link to a primary that takes writes: what is asked of it would reach one that does not, too.
     pub(super) async fn link_for(&self, id: &GlobalId, server: ServerId) -> Result<Lent, String> {
         let of = usize::try_from(id.sequence).unwrap_or(0) % LINKS;
+        self.link_to_write(&self.dist_txns.links[of], server).await
+    }
+
+    /// The same, one of these.
+    pub(super) async fn link_to_write(
+        &self,
+        links: &WarmLinks,
+        server: ServerId,
+    ) -> Result<Lent, String> {
         let text = |error: Error| error.to_string();
-        let links = &self.dist_txns.links[of];
-        let mut link = self.links.lend_from(links, server.0).await.map_err(text)?;
         let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = tokio::select! {
+            lent = self.links.lend_within(links, server.0, timeout_ms) => lent.map_err(text)?,
+            () = self.leads_no_more(server) => {
+                return Err("its group has another primary meanwhile".to_owned());
+            }
+        };
         match binlog::takes_writes(&mut link, timeout_ms).await {
             Ok(true) => Ok(link),
             Ok(false) => {
@@ -313,6 +327,16 @@ impl TxnRecovery {
                 Err(format!("{address} is read-only"))
             }
             Err(error) => Err(text(error)),
+        }
+    }
+
+    /// Waits until the server is no primary any more, or is being exchanged. One that is overloaded may not answer its
+    /// probes for a while.
+    async fn leads_no_more(&self, server: ServerId) {
+        let leads =
+            |group: &Arc<Group>| !group.paused && group.primary().is_some_and(|it| it.id == server);
+        while self.context.snapshot_now().groups.iter().any(leads) {
+            tokio::time::sleep(LOOK_WITHIN).await;
         }
     }
 

@@ -138,6 +138,10 @@ pub struct DistTxns {
     queue: tokio::sync::Mutex<mpsc::Receiver<Order>>,
     /// Those on which commit barriers are held.
     barriers: WarmLinks,
+    /// Those on which primaries are asked again and again for their branches, and on which decisions are swept: no step
+    /// of a recovery waits for either.
+    looks: WarmLinks,
+    sweeps: WarmLinks,
     holds: mpsc::Sender<barriers::Waiting>,
     /// Taken by the task that holds the commit barriers.
     waiting: tokio::sync::Mutex<mpsc::Receiver<barriers::Waiting>>,
@@ -163,6 +167,8 @@ impl DistTxns {
             orders,
             queue: tokio::sync::Mutex::new(queue),
             barriers: WarmLinks::default(),
+            looks: WarmLinks::default(),
+            sweeps: WarmLinks::default(),
             holds,
             waiting: tokio::sync::Mutex::new(waiting),
             committed: AtomicU64::new(0),

@@ -14,10 +14,15 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 
 use super::judge::Found;
 use super::{DistTxns, Order, Shown, State, lock, note, now_ms};
+use crate::links::warm::WarmLinks;
+use crate::pace;
 use catalog::event::Event;
 
-/// How often it is looked whether a group has another primary.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How soon it is looked, once the farm has changed, whether a group has another primary.
+pub(super) const LOOK_WITHIN: Duration = Duration::from_millis(50);
+
+/// A look waits for primaries for so many times as long as a probe may take: one to be let in, one for the answer.
+const PROBES: u32 = 2;
 
 /// Transactions that are ended at once; others wait for their turn.
 const CASES_MAX: usize = 32;
@@ -50,6 +55,11 @@ struct Round {
     /// Primaries that have the tables.
     made: HashSet<(u32, ServerId)>,
     looks: u64,
+    /// Questions that are under way: by group the server that is asked for its branches.
+    asking: HashMap<String, ServerId>,
+    asked: JoinSet<(String, ServerId, Result<Prepared, engine::Error>)>,
+    /// The sweep that is under way.
+    sweeping: JoinSet<()>,
 }
 
 impl TxnRecovery {
@@ -80,9 +90,16 @@ impl TxnRecovery {
                     };
                     self.count(&mut round, task, verdict);
                 }
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.farm_changed() => {}
+                () = tokio::time::sleep_until(next.into()) => {}
             }
         }
+    }
+
+    /// Ends a moment after another snapshot was published: a change of primary has other things to do first.
+    async fn farm_changed(&self) {
+        self.context.snapshot_changed.notified().await;
+        pace::next_look(self.context.started, LOOK_WITHIN).await;
     }
 
     /// Each group's primary that takes writes.
@@ -96,32 +113,40 @@ impl TxnRecovery {
         groups.filter_map(place).collect()
     }
 
-    /// Asks all primaries at once for their branches, and takes up what is due.
+    /// Asks all primaries at once for their branches, and takes up what is due. A primary that does not say soon is heard
+    /// in a later look, without being asked anew.
     async fn look_round(self: &Arc<Self>, round: &mut Round) {
         Chore::Recovery.pass();
-        let mut asked = JoinSet::new();
-        for group in &self.context.snapshot_now().groups {
-            // A cluster has no XA; it can only decide.
-            if group.kind == GroupKind::Replication {
-                let recovery = Arc::clone(self);
-                let name = group.name.to_string();
-                asked.spawn(async move { (recovery.list_group(&name).await, name) });
-            }
-        }
+        let (mut silent, mut fresh) = self.ask_all(round);
         self.make_tables(round).await;
         let mut lists: Vec<(String, Prepared)> = Vec::new();
-        let mut silent = HashSet::new();
-        while let Some(answer) = asked.join_next().await {
-            let Ok((answer, group)) = answer else {
+        let probe_ms = self.context.settings().observation.probe_timeout_ms;
+        let soon = tokio::time::Instant::now() + Duration::from_millis(probe_ms) * PROBES;
+        loop {
+            let answer = match round.asked.try_join_next() {
+                None if fresh.is_empty() => None,
+                None => {
+                    let next = tokio::time::timeout_at(soon, round.asked.join_next()).await;
+                    next.ok().flatten()
+                }
+                answered => answered,
+            };
+            let Some(answer) = answer else { break };
+            let Ok((group, server, answer)) = answer else {
+                // It panicked, nobody knows for which group.
+                round.asking.clear();
                 continue;
             };
+            // Another primary has been asked since.
+            if round.asking.get(&group) != Some(&server) {
+                continue;
+            }
+            round.asking.remove(&group);
+            fresh.remove(&group);
             match answer {
-                Ok(Some(list)) => {
+                Ok(list) => {
                     round.told.remove(&group);
                     lists.push((group, list));
-                }
-                Ok(None) => {
-                    silent.insert(group);
                 }
                 Err(error) => {
                     self.tell_silent(round, &group, &error);
@@ -129,12 +154,44 @@ impl TxnRecovery {
                 }
             }
         }
+        silent.extend(round.asking.keys().cloned());
         let held = self.held(&lists).await;
         self.sort(round, &lists, &silent, &held);
         round.looks += 1;
-        if round.looks.is_multiple_of(SWEEP_EVERY) {
-            self.sweep().await;
+        // It may wait for replicas, and nothing here waits for it.
+        let _ = round.sweeping.try_join_next();
+        if round.looks.is_multiple_of(SWEEP_EVERY) && round.sweeping.is_empty() {
+            let recovery = Arc::clone(self);
+            round.sweeping.spawn(async move { recovery.sweep().await });
         }
+    }
+
+    /// Asks each primary that is not being asked already. Gives the groups that have none, and those that are asked now.
+    fn ask_all(self: &Arc<Self>, round: &mut Round) -> (HashSet<String>, HashSet<String>) {
+        let (mut silent, mut fresh) = (HashSet::new(), HashSet::new());
+        for group in &self.context.snapshot_now().groups {
+            // A cluster has no XA; it can only decide.
+            if group.kind != GroupKind::Replication {
+                continue;
+            }
+            let name = group.name.to_string();
+            let Some((_, server)) = self.writable(|it| it.number == group.number) else {
+                round.asking.remove(&name);
+                silent.insert(name);
+                continue;
+            };
+            if round.asking.insert(name.clone(), server) != Some(server) {
+                fresh.insert(name.clone());
+                let recovery = Arc::clone(self);
+                round.asked.spawn(async move {
+                    let timeout_ms = recovery.context.settings().step_timeout_ms;
+                    let links = &recovery.dist_txns.looks;
+                    let answer = recovery.list_at(server, links, timeout_ms).await;
+                    (name, server, answer)
+                });
+            }
+        }
+        (silent, fresh)
     }
 
     /// What a group's primary lists; `None` where there is none that takes writes.
@@ -142,15 +199,21 @@ impl TxnRecovery {
         let Some((_, server)) = self.writable(|group| *group.name == *name) else {
             return Ok(None);
         };
+        let timeout_ms = self.context.settings().observation.probe_timeout_ms;
+        let listed = self.list_at(server, &self.dist_txns.links[0], timeout_ms);
+        listed.await.map(Some)
+    }
+
+    async fn list_at(
+        &self,
+        server: ServerId,
+        links: &WarmLinks,
+        timeout_ms: u64,
+    ) -> Result<Prepared, engine::Error> {
         let farm = farm_number(&self.context.snapshot_now().farm_id);
-        let mut link = self.lend(server).await?;
-        let answer = engine::prepared(
-            &mut link,
-            farm,
-            self.context.settings().observation.probe_timeout_ms,
-        )
-        .await;
-        link.keep(answer).map(Some)
+        let mut link = self.links.lend_within(links, server.0, timeout_ms).await?;
+        let answer = engine::prepared(&mut link, farm, timeout_ms).await;
+        link.keep(answer)
     }
 
     /// Sees to it that each group can decide, once there are several.

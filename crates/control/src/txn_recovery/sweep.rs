@@ -21,6 +21,7 @@ use farm::dist_txn::{GlobalId, Verdict, farm_number};
 use farm::{Group, ServerId};
 use faults::Point;
 
+use crate::links::warm::Lent;
 use crate::txn_recovery::TxnRecovery;
 use catalog::event::Event;
 
@@ -40,6 +41,11 @@ const ROUNDED_S: u64 = 2;
 type Listed = HashMap<u32, Option<HashSet<GlobalId>>>;
 
 impl TxnRecovery {
+    async fn lend_to_sweep(&self, server: ServerId) -> Result<Lent, engine::Error> {
+        let links = &self.dist_txns.sweeps;
+        self.links.lend_from(links, server.0).await
+    }
+
     /// Looks at the rows of all groups once.
     pub(super) async fn sweep(self: &Arc<Self>) {
         let groups = self.context.snapshot_now().groups.clone();
@@ -61,7 +67,7 @@ impl TxnRecovery {
         self.sweep_foreign(group, server).await?;
         let mut behind: Option<GlobalId> = None;
         for _ in 0..PAGES_MAX {
-            let mut link = self.lend(server).await.map_err(text)?;
+            let mut link = self.lend_to_sweep(server).await.map_err(text)?;
             let rows =
                 decisions::decisions(&mut link, farm, behind.as_ref(), PAGE, timeout_ms).await;
             let rows = link.keep(rows).map_err(text)?;
@@ -69,7 +75,7 @@ impl TxnRecovery {
             behind = Some(last.id);
             let useless = self.useless(server, &rows).await?;
             if !useless.is_empty() {
-                let mut link = self.link_for(&useless[0], server).await?;
+                let mut link = self.link_to_write(&self.dist_txns.sweeps, server).await?;
                 Point::Sweep.pass();
                 let removed = decisions::remove(&mut link, &useless, timeout_ms).await;
                 link.keep(removed).map_err(text)?;
@@ -97,7 +103,7 @@ impl TxnRecovery {
             .saturating_mul(FOREIGN_KEPT);
         let timeout_ms = settings.step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
-        let mut link = self.lend(server).await.map_err(text)?;
+        let mut link = self.lend_to_sweep(server).await.map_err(text)?;
         let removed = decisions::remove_foreign(&mut link, farm, kept_ms, PAGE, timeout_ms).await;
         let removed = link.keep(removed).map_err(text)?;
         if removed > 0 {
@@ -162,7 +168,7 @@ impl TxnRecovery {
     async fn safely_listed(&self, number: u32) -> Option<HashSet<GlobalId>> {
         let (group, server) = self.writable(|group| group.number == number)?;
         let list = self.list_group(&group.name).await.ok()??;
-        let mut link = self.lend(server).await.ok()?;
+        let mut link = self.lend_to_sweep(server).await.ok()?;
         let router = self.context.state().records.farm_id.clone();
         let heartbeat =
             heartbeat::write(&mut link, &router, self.context.settings().step_timeout_ms).await;
@@ -181,7 +187,7 @@ impl TxnRecovery {
             return Ok(true);
         }
         let text = |error: engine::Error| error.to_string();
-        let mut link = self.lend(server).await.map_err(text)?;
+        let mut link = self.lend_to_sweep(server).await.map_err(text)?;
         let age_s = (row.age_ms.unwrap_or(0) / 1000).saturating_sub(ROUNDED_S);
         let timeout_ms = self.context.settings().step_timeout_ms;
         let there = engine::is_still_connected(&mut link, at.connection, age_s, timeout_ms).await;

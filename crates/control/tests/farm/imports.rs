@@ -190,7 +190,7 @@ fn works(plane: &Plane, [primary, one, two]: [&Server; 3], release: Release) {
     for replica in [one, two] {
         wait_until(PATIENCE, "the second row", || count(replica) == "2");
     }
-    plane.rows(&["group", "promote", "shop", &address(one)]);
+    plane.promote("shop", &address(one));
     one.client().run("INSERT INTO d.t VALUES (3)");
     for replica in [primary, two] {
         wait_until(PATIENCE, "the third row", || count(replica) == "3");

@@ -10,6 +10,7 @@ mod filling;
 mod imports;
 mod joining;
 mod kills;
+mod lost_writes;
 #[allow(dead_code, reason = "each binary uses a part of it")]
 #[path = "../plane/mod.rs"]
 mod plane;

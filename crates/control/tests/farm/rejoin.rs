@@ -4,8 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::plane::{PATIENCE, Plane};
+use farm::Status;
 use testkit::client::Reply;
-use testkit::{Client, Release, Server, wait_until};
+use testkit::proxy::Proxy;
+use testkit::{Client, Release, Server, on_both_engines, wait_until};
 
 fn address(server: &Server) -> String {
     server.address().to_string()
@@ -98,6 +100,67 @@ fn saved_in(dir: &Path) {
         assert_eq!(mode.mode() & 0o777, 0o600, "rows of the farm are in it");
     }
     assert_eq!(binary, 1);
+}
+
+/// The router ends while it fills a server; the next one goes on.
+#[test]
+fn a_server_that_was_being_filled_is_brought_back_by_the_next_router() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), Release::Installed, true) else {
+        return;
+    };
+    // Whoever is copied keeps the copy waiting.
+    let [primary, filled, other] = &servers;
+    let mut holders = [primary, other].map(Server::client);
+    for holder in &mut holders {
+        holder.run("LOCK TABLES d.t WRITE");
+    }
+    let at = address(filled);
+    plane.rows(&[
+        "server",
+        "clone",
+        "g",
+        &at,
+        "--force=true",
+        "--synchronous=false",
+    ]);
+    plane.wait_server("is being filled", filled, |it| it.status == Status::Faulty);
+    drop(plane);
+    drop(holders);
+    let by_clone = |settings: &mut control::Settings| settings.provision.rejoin_by_clone = true;
+    let plane = Plane::start_with(dir.path(), by_clone);
+    plane.wait_server("follows again", filled, |it| {
+        it.status == Status::Replica && it.health.io_running == Some(true)
+    });
+    wait_until(PATIENCE, "equal rows", || are_equal(filled, primary));
+}
+
+/// At a replica's address a server of another engine answers: it is not the member, and keeps what it has.
+#[test]
+fn a_server_of_another_engine_in_a_members_place_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, mut servers)) = group(dir.path(), Release::Installed, true) else {
+        return;
+    };
+    let Some(foreign) = Server::start(Release::newest_mysql()) else {
+        return;
+    };
+    let mut client = foreign.client();
+    client.run("CREATE DATABASE own");
+    client.run("CREATE TABLE own.t (id INT PRIMARY KEY)");
+    servers[1].kill();
+    let _way = Proxy::at(servers[1].address(), foreign.address());
+    plane.wait_server("is known to be another one", &servers[1], |it| {
+        let error = &it.health.error;
+        !it.health.alive && error.contains("is not the server that the farm knows")
+    });
+    let refused = plane.error(&["server", "clone", "g", &address(&servers[1])]);
+    assert!(refused.contains("it runs mysql"), "{refused}");
+    assert_eq!(client.value("SELECT @@global.read_only"), "0");
+    assert_eq!(client.value("SELECT COUNT(*) FROM own.t"), "0");
+    let kinds = plane.event_kinds();
+    let wrong = ["server_fenced", "errant_transactions", "rejoin_by_clone"];
+    assert!(!kinds.iter().any(|it| wrong.contains(it)), "{kinds:?}");
 }
 
 fn errant_transactions_are_saved_and_given_up(release: Release) {
@@ -303,3 +366,127 @@ fn a_prepared_branch_that_a_crash_took_is_prepared_again() {
     );
     assert!(!plane.event_kinds().contains(&"clone_started"));
 }
+
+/// Why servers were filled anew, in order.
+fn reasons(plane: &Plane) -> Vec<String> {
+    let events = plane.control.events();
+    let filled = events.iter().filter(|it| it.kind == "rejoin_by_clone");
+    filled.map(|it| it.detail.clone()).collect()
+}
+
+fn is_filled(plane: &Plane, servers: &[Server; 3], time: usize, why: &str) {
+    wait_until(PATIENCE, "a server that was filled anew", || {
+        let kinds = plane.event_kinds();
+        kinds.iter().filter(|it| **it == "server_rebuilt").count() == time
+    });
+    let reasons = reasons(plane);
+    assert!(
+        reasons.len() == time && reasons[time - 1].contains(why),
+        "{reasons:?}"
+    );
+    settle(servers);
+}
+
+/// It has no history from which it could go on: its accounts are there, and the log that makes them is not
+/// executed.
+fn who_was_left_by_a_copy_is_filled(release: Release) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), release, true) else {
+        return;
+    };
+    let [primary, emptied, half] = &servers;
+    primary.client().run("CREATE USER app@'%'");
+    for replica in [emptied, half] {
+        wait_until(PATIENCE, "the account", || {
+            let accounts = "SELECT 1 FROM mysql.user WHERE User='app'";
+            !replica.client().rows(accounts).is_empty()
+        });
+    }
+    // While an operator has stopped it, nobody else is at it.
+    let stop = |server: &Server| {
+        let mut client = server.client();
+        client.run("STOP SLAVE");
+        if server.engine() == farm::Engine::MySql {
+            client.run("SET GLOBAL super_read_only=0");
+        }
+        client.run("SET SESSION sql_log_bin=0");
+        client
+    };
+    let mut client = stop(emptied);
+    client.run("DROP DATABASE d");
+    client.run("DROP DATABASE IF EXISTS heddle");
+    client.run("RESET MASTER");
+    if release == Release::Installed {
+        client.run("SET GLOBAL gtid_slave_pos=''");
+    }
+    client.run("RESET SLAVE ALL");
+    is_filled(&plane, &servers, 1, "it is empty and the group has data");
+
+    let mut client = stop(half);
+    client.run("CREATE DATABASE heddle_unfinished_clone");
+    client.run("RESET SLAVE ALL");
+    is_filled(&plane, &servers, 2, "a copy into it was cut short");
+    let marks = "SHOW DATABASES LIKE 'heddle_unfinished%'";
+    assert!(half.client().rows(marks).is_empty());
+}
+
+/// It would pass over what it wrote itself and its source has not applied yet: a server that replicates takes
+/// nothing that bears its own id.
+fn who_is_filled_has_all_that_it_wrote(release: Release) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), release, true) else {
+        return;
+    };
+    let [first, second, late] = &servers;
+    let mut client = late.client();
+    client.run("STOP SLAVE");
+    client.run("CHANGE MASTER TO MASTER_DELAY=3600");
+    client.run("START SLAVE");
+    first.client().run("INSERT INTO d.t (v) VALUES ('own')");
+    plane.promote("g", &address(second));
+    for replica in [first, late] {
+        plane.wait_replica_again(replica);
+    }
+    assert!(!are_equal(late, second), "it applies nothing for an hour");
+    drop(go_astray(first));
+    wait_until(PATIENCE, "a server that was filled anew", || {
+        plane.event_kinds().contains(&"server_rebuilt")
+    });
+    second.client().run("INSERT INTO d.t (v) VALUES ('more')");
+    wait_until(PATIENCE, "equal rows", || are_equal(first, second));
+    let events = plane.control.events();
+    let done = events.iter().rfind(|event| event.kind == "clone_done");
+    let from = format!("a copy of {}", address(second));
+    assert!(done.is_some_and(|it| it.detail.contains(&from)), "{done:?}");
+}
+
+/// The source of a copy dies, which leaves its destination empty and faulty.
+#[test]
+fn a_fill_that_failed_is_begun_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, mut servers)) = group(dir.path(), Release::Installed, true) else {
+        return;
+    };
+    // A lock on the source's table holds the copy in the middle.
+    let mut lock = servers[2].client();
+    lock.run("LOCK TABLES d.t WRITE");
+    drop(go_astray(&servers[1]));
+    let source = address(&servers[2]);
+    wait_until(PATIENCE, "the copy of d.t", || {
+        let jobs = plane.rows(&["job", "list"]);
+        jobs[0]["step"] == "copies d.t" && jobs[0]["source"] == source
+    });
+    servers[2].kill();
+    wait_until(PATIENCE, "a server that was filled anew", || {
+        plane.event_kinds().contains(&"server_rebuilt")
+    });
+    assert!(plane.event_kinds().contains(&"clone_failed"));
+    wait_until(PATIENCE, "equal rows", || {
+        are_equal(&servers[1], &servers[0])
+    });
+}
+
+on_both_engines!(
+    who_was_left_by_a_copy_is_filled,
+    who_is_filled_has_all_that_it_wrote,
+);

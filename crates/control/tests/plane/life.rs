@@ -101,13 +101,13 @@ pub fn a_life_of_a_group(release: Release, version: &'static str) {
         "semi-sync: {acks:?}"
     );
 
-    plane.rows(&["group", "promote", "g", &second.address()]);
-    assert!(leads(&plane, &second));
+    plane.promote("g", &second.address());
+    wait_until(PATIENCE, "the second leads", || leads(&plane, &second));
     second.client().run("INSERT INTO d.t VALUES (2)");
     wait_until(PATIENCE, "the old primary follows", || {
         follows(&plane, &first) && first.count() == "2"
     });
-    plane.rows(&["group", "promote", "g", &first.address()]);
+    plane.promote("g", &first.address());
     wait_until(PATIENCE, "the second follows again", || {
         follows(&plane, &second)
     });

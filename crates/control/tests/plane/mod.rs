@@ -1,8 +1,8 @@
 //! A control plane on a thread of its own, as the program runs it, and real servers for it.
 
 pub mod life;
+mod told;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -12,11 +12,11 @@ use catalog::{Call, CommandError};
 use control::{Commander, Control, Credentials, NoSessions, Settings};
 use farm::{Published, Server as Known, Snapshot, Status};
 use serde_json::Value;
-use testkit::{Release, Server, wait_until};
+use testkit::{Release, Server, holds_within, wait_until};
 use tokio::sync::oneshot;
 
 /// Generous: two cores run several servers and their clients.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running control plane; stopped when dropped.
 pub struct Plane {
@@ -54,6 +54,7 @@ impl Plane {
         };
         let mut settings = Settings::new(credentials);
         settings.observation.probe_interval_ms = 50;
+        settings.detection.detection_timeout_ms = testkit::DETECTION_TIMEOUT_MS;
         settings.observation.accounts_interval_ms = 50;
         settings.step_timeout_ms = 20_000;
         settings.provision.errant_dir = dir.join("errant");
@@ -92,18 +93,25 @@ impl Plane {
 
     /// Calls a command from this thread, as the data plane does.
     pub fn call(&self, words: &[&str]) -> Result<Value, CommandError> {
+        let answer = self.answer(words, PATIENCE * 2);
+        answer.expect("every call is answered")
+    }
+
+    /// The same; `None` where it is not answered within this time.
+    fn answer(&self, words: &[&str], within: Duration) -> Option<Result<Value, CommandError>> {
         let (send, receive) = mpsc::channel();
-        let call = Call::parse(words)?;
+        let call = match Call::parse(words) {
+            Ok(call) => call,
+            Err(error) => return Some(Err(error)),
+        };
         self.commander.submit(
             call,
             Box::new(move |answer| {
                 let _ = send.send(answer);
             }),
         );
-        let answer = receive.recv_timeout(PATIENCE * 2);
-        answer
-            .expect("every call is answered")
-            .map(|table| table.to_json())
+        let answer = receive.recv_timeout(within).ok()?;
+        Some(answer.map(|table| table.to_json()))
     }
 
     /// The rows of a command that must succeed.
@@ -120,6 +128,23 @@ impl Plane {
             Ok(rows) => panic!("{words:?} gave {rows}"),
             Err(error) => error.to_string(),
         }
+    }
+
+    /// Lets this server lead its group. It is ordered again where it is refused: a busy machine may doubt a primary that
+    /// lives, and then another change is under way.
+    #[track_caller]
+    pub fn promote(&self, group: &str, to: &str) {
+        let mut told = String::new();
+        let promoted = holds_within(PATIENCE, || {
+            let answer = self.call(&["group", "promote", group, to]);
+            told = answer
+                .as_ref()
+                .err()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            answer.is_ok()
+        });
+        assert!(promoted, "{to} does not lead: {told}");
     }
 
     /// Waits until the published server at this address is as described.
@@ -143,6 +168,12 @@ impl Plane {
         });
     }
 
+    /// Waits for an event of this kind: what is published, or has happened to a server, is told a moment later.
+    #[track_caller]
+    pub fn wait_event(&self, kind: &str) {
+        wait_until(PATIENCE, kind, || self.event_kinds().contains(&kind));
+    }
+
     /// The kinds of all events so far.
     pub fn event_kinds(&self) -> Vec<&'static str> {
         self.control
@@ -154,20 +185,22 @@ impl Plane {
 }
 
 impl Drop for Plane {
+    #[expect(
+        clippy::print_stderr,
+        reason = "the runner shows it below the test's name"
+    )]
     fn drop(&mut self) {
+        let failed = std::thread::panicking();
+        if failed {
+            // While it runs, and its servers do.
+            eprintln!("{}", told::of(self));
+        }
         if let Some(stop) = self.stop.take() {
             // The thread may have ended with a panic; that is told below.
             let _ = stop.send(());
         }
         let ended = self.thread.take().map(JoinHandle::join);
-        if std::thread::panicking() {
-            for event in self.control.events() {
-                let (when, detail) = (event.when(), &event.detail);
-                let (kind, address) = (event.kind, &event.address);
-                // Nobody reads this when it cannot be written.
-                let _ = writeln!(std::io::stderr(), "{when} {kind} {address} {detail}");
-            }
-        } else {
+        if !failed {
             assert!(matches!(ended, Some(Ok(()))), "the control thread panicked");
         }
     }
@@ -186,9 +219,7 @@ pub fn servers_of<const N: usize>(release: Release) -> Option<[Server; N]> {
         ("sync_binlog", "1"),
         ("innodb_flush_log_at_trx_commit", "1"),
     ];
-    let start = |_| Server::start_with(release, &settings);
-    let started: Option<Vec<Server>> = (0..N).map(start).collect();
-    started?.try_into().ok()
+    Server::start_some(N, release, &settings)?.try_into().ok()
 }
 
 /// A control plane whose group `g` has these servers, the first as the primary.

@@ -65,7 +65,7 @@ fn a_group_is_upgraded_by_new_servers() {
     wait_until(PATIENCE, "the row on the new servers", || {
         new.iter().all(|server| rows(server) == "2")
     });
-    plane.rows(&["group", "promote", "g", &address(&new[0])]);
+    plane.promote("g", &address(&new[0]));
     new[0].client().run("INSERT INTO d.t VALUES (3)");
     for server in &old {
         plane.rows(&["group", "remove", "g", &address(server)]);

@@ -110,9 +110,11 @@ fn a_group_is_upgraded_server_by_server() {
     assert!(refused.contains(&why), "{refused}");
     first.client().run("INSERT INTO d.t VALUES (2)");
     upgrade(&plane, &mut third);
-    plane.rows(&["group", "promote", "g", &address(&second)]);
-    assert!(is(&plane, &second, Status::Primary));
-    assert!(plane.event_kinds().contains(&"replica_older"));
+    plane.promote("g", &address(&second));
+    wait_until(PATIENCE, "the second leads", || {
+        is(&plane, &second, Status::Primary)
+    });
+    plane.wait_event("replica_older");
     second.client().run("INSERT INTO d.t VALUES (3)");
     upgrade(&plane, &mut first);
     for server in [&first, &third] {
@@ -126,7 +128,7 @@ fn a_group_is_upgraded_server_by_server() {
         "{refused}"
     );
     // All are of one release again: anybody may lead.
-    plane.rows(&["group", "promote", "g", &address(&first)]);
+    plane.promote("g", &address(&first));
     first.client().run("INSERT INTO d.t VALUES (4)");
     wait_until(PATIENCE, "the row on the others", || {
         rows(&second) == "4" && rows(&third) == "4"

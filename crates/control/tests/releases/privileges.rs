@@ -203,10 +203,10 @@ fn a_life_of_a_group(release: Release) {
     let mut resident = first.client();
     resident.run("SET SESSION autocommit = 0");
     assert_eq!(resident.value("SELECT COUNT(*) FROM d.t"), "1");
-    plane.rows(&["group", "promote", "g", &address(&second)]);
-    assert!(leads(&plane, &second));
+    plane.promote("g", &address(&second));
+    wait_until(PATIENCE, "the second leads", || leads(&plane, &second));
     plane.wait_replica_again(&first);
-    plane.rows(&["group", "promote", "g", &address(&first)]);
+    plane.promote("g", &address(&first));
     plane.wait_replica_again(&second);
     wait_until_settled(&second);
 
@@ -298,10 +298,10 @@ fn what_is_missing_is_named(release: Release) {
     wait_until(PATIENCE, "what is missing", || {
         shown(&plane).contains(&format!("GRANT PROCESS ON *.* TO {ACCOUNT}"))
     });
-    assert!(plane.event_kinds().contains(&"privileges_missing"));
+    plane.wait_event("privileges_missing");
     root.run(&format!("GRANT PROCESS ON *.* TO {ACCOUNT}"));
     wait_until(PATIENCE, "nothing is missing", || shown(&plane).is_empty());
-    assert!(plane.event_kinds().contains(&"privileges_complete"));
+    plane.wait_event("privileges_complete");
 
     // Nothing is begun of a copy that would lose what the account does not see.
     fill(&server);
@@ -363,7 +363,9 @@ fn a_failover_needs_its_privileges(release: Release, name: &str) {
     });
     let error = plane.error(&["group", "promote", "g", &address(&second)]);
     assert!(error.contains(&format!("GRANT {name} ON")), "{error}");
-    assert!(leads(&plane, &first), "nothing was begun");
+    wait_until(PATIENCE, "the first leads as before", || {
+        leads(&plane, &first)
+    });
     first.client().run("CREATE DATABASE still_written");
 
     wait_until_settled(&second);

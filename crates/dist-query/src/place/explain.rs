@@ -14,6 +14,7 @@ use execute::per_core::Core;
 use execute::per_core::handle::Handle;
 use execute::prepared::statements::PreparedStatements;
 use execute::session::context::StatementContext;
+use execute::session::user::SessionUser;
 use execute::variables::session_variables::SessionVariables;
 use farm::{Sharding, Snapshot};
 use mysql_wire::relay::Expect;
@@ -55,6 +56,7 @@ pub fn explain_place(
 ) -> Option<Explained> {
     let StatementContext {
         core,
+        user,
         variables,
         connections,
         prepared,
@@ -93,7 +95,7 @@ pub fn explain_place(
         &snapshot,
         sharding,
     );
-    explain_answer(core, handle, variables, place)
+    explain_answer(core, handle, user, variables, place)
 }
 
 /// Where EXPLAIN, DESCRIBE and ANALYZE of a statement go whose tables and keys are looked for: to its group,
@@ -163,6 +165,7 @@ fn spot_of(
 fn explain_answer(
     core: &Core,
     handle: &Handle,
+    user: &SessionUser,
     variables: &SessionVariables,
     place: Where,
 ) -> Option<Explained> {
@@ -180,10 +183,14 @@ fn explain_answer(
         }
         Where::Rows(text) => {
             let text = without_values(text, &variables.mode);
+            let (text, questions) = planned::first::with_unknown(core, variables, text);
             Some(match planned::answer_of(core, handle, variables, &text) {
                 Ok(planned) => {
                     let sending = planned::sending::sending;
-                    let planned = sending(core, handle, variables, &text, planned);
+                    let mut planned = sending(core, handle, user, variables, &text, planned);
+                    let asked =
+                        |it: String| format!("asked first, NULL stands for its value here: {it}");
+                    planned.reasons.extend(questions.into_iter().map(asked));
                     Explained::Told(Told {
                         rows: planned_rows(&planned),
                         planned: Some((Box::new(planned), text)),

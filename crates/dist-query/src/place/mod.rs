@@ -21,6 +21,7 @@ pub(crate) mod planned;
 pub(crate) mod recalled;
 pub mod run;
 pub(crate) mod several;
+pub(crate) mod undescribed;
 pub(crate) mod upkeep;
 pub(crate) mod writes;
 
@@ -78,6 +79,8 @@ pub(crate) enum Where {
     Bulk(u32),
     /// It is told how a statement over several groups would be carried out, or is.
     Explain(Box<Asking>),
+    /// Nobody knows yet, since columns of tables of this database are not known: see [`undescribed`].
+    Undescribed(String),
     Refuse(ClientError, String),
 }
 
@@ -103,7 +106,7 @@ pub(crate) fn place(
     shape: &Shape,
     job: Job,
 ) -> Where {
-    let snapshot = context.core.shared.published.load();
+    let snapshot = context.core.glance();
     match &snapshot.sharding {
         None if run.chosen.is_some() => chosen::without_maps(run, shape),
         None => Where::Stay,
@@ -143,6 +146,11 @@ fn place_among(
             return names::in_database(context.variables, context.connections, snapshot, sharding);
         }
     };
+    if sharding.has_undescribed()
+        && let Some(database) = undescribed::named(context.variables, shape, text, sharding)
+    {
+        return Where::Undescribed(database);
+    }
     if let Job::Prepare(_) = job {
         return names::place_prepare(
             context.variables,
@@ -432,7 +440,7 @@ fn strayed(
     let Spot::Group(group) = spot else {
         return None;
     };
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
     let whose = Whose {
         sharding,

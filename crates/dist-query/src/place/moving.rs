@@ -1,19 +1,22 @@
-//! Waits for a part of a shard map that changes its group, when a statement needs the group which it leaves.
+//! Waits for a part of a shard map that changes its group, when a statement needs the group which it leaves, and for the
+//! columns of tables that a statement names, when they are not known yet.
 
 use execute::client::answer::Answers;
 use execute::client::end::End;
 use execute::client::sink::ReplySink;
 use execute::connections::group_connections::seat_number;
-use execute::connections::hold::{Cause, Hold, Wake};
+use execute::connections::hold::Hold;
+use execute::connections::hold::wait::wait_once;
 use execute::counters::count;
 use execute::execution::exec::{Job, Shape};
 use execute::execution::statement_run::{StatementRun, clock};
 use execute::per_core::Core;
 use execute::per_core::handle::Handle;
+use execute::session::Session;
 use execute::session::context::StatementContext;
-use execute::session::{self, Session};
 use execute::transaction::unit_of_work::{begin_unit_of_work, end_unit_of_work, opens_views};
 use farm::{Snapshot, error};
+use reactor::rarely;
 
 use crate::place::{self, Where, place};
 
@@ -33,12 +36,24 @@ pub(crate) async fn await_views(
     if !is_kept_from(&session.handle, &place, shape, &snapshot) {
         return Ok(true);
     }
-    Ok(Box::pin(wait_for_move(session, shape, job)).await?.is_some())
+    Ok(rarely(wait_for_place(session, place, shape, job)).await?.is_some())
+}
+
+/// Nobody knows yet where it goes, or a move keeps it from there.
+pub(crate) fn has_to_wait(
+    handle: &Handle,
+    place: &Where,
+    shape: &Shape,
+    kept: Option<&Snapshot>,
+) -> bool {
+    matches!(place, Where::Undescribed(_))
+        || kept.is_some_and(|snapshot| is_kept_from(handle, place, shape, snapshot))
 }
 
 /// Waits until the statement may run; where it goes then. `None`: the client has been answered.
-pub(crate) async fn wait_for_move(
+pub(crate) async fn wait_for_place(
     session: &mut Session,
+    mut place: Where,
     shape: &Shape,
     job: Job,
 ) -> Result<Option<Where>, End> {
@@ -50,27 +65,11 @@ pub(crate) async fn wait_for_move(
     loop {
         let waited_us = session.core.now_us() - began_us;
         if waited_us >= limit_us {
-            return give_up_move(&session.core, &session.handle, &mut session.client)
+            return give_up(&session.core, &session.handle, &mut session.client, &place)
                 .await
                 .map(|()| None);
         }
-        let handle = &session.handle;
-        let wake = session
-            .core
-            .wait(
-                Some(handle),
-                session.connections.current.group,
-                &mut hold,
-                Cause::Failure,
-                limit_us - waited_us,
-            )
-            .await;
-        if session.handle.killed.get() || session.core.is_draining() {
-            return Err(session::last_word(&session.core, &mut session.client).await);
-        }
-        if wake == Wake::Interrupted {
-            session.handle.at_servers.started.set(None);
-            session.client.error(&error::QUERY_KILLED, &[]).await?;
+        if !wait_once(session, &mut hold, limit_us - waited_us).await? {
             return Ok(None);
         }
         end_unit_of_work(
@@ -80,8 +79,8 @@ pub(crate) async fn wait_for_move(
             &session.transaction,
         );
         let kept = begin_unit_of_work(&session.core, &session.handle, shape, job);
-        let place = place::place(&session.context(), &session.run, shape, job);
-        if !kept.is_some_and(|snapshot| is_kept_from(&session.handle, &place, shape, &snapshot)) {
+        place = place::place(&session.context(), &session.run, shape, job);
+        if !has_to_wait(&session.handle, &place, shape, kept.as_deref()) {
             let waited_us = session.core.now_us() - began_us;
             let held_us = &session.core.counters.statements_held_us;
             held_us.fetch_add(waited_us, std::sync::atomic::Ordering::Relaxed);
@@ -105,7 +104,11 @@ pub(crate) fn is_kept_from(
     let any = || sharding.moves().iter().any(|it| held(&it.from));
     match place {
         _ if opens_views(shape) => any(),
-        Where::Stay | Where::Refuse(..) | Where::Several | Where::Explain(_) => false,
+        Where::Stay
+        | Where::Refuse(..)
+        | Where::Several
+        | Where::Explain(_)
+        | Where::Undescribed(_) => false,
         Where::Group(group) => held(&group.name),
         Where::Parts(writing) => writing.parts.iter().any(|part| held(&part.group)),
         Where::Define(_)
@@ -118,14 +121,18 @@ pub(crate) fn is_kept_from(
     }
 }
 
-/// The move did not come to an end in time.
-async fn give_up_move(
+/// The move did not come to an end in time, or the columns did not come.
+async fn give_up(
     core: &Core,
     handle: &Handle,
     client: &mut impl ReplySink,
+    place: &Where,
 ) -> Result<(), End> {
     handle.at_servers.started.set(None);
     count(&core.counters.statements_held_in_vain);
+    if let Where::Undescribed(database) = place {
+        return client.error(&error::TABLES_UNDESCRIBED, &[database]).await;
+    }
     let snapshot = core.snapshot();
     let moves = snapshot.sharding.as_ref().map_or(&[][..], |it| it.moves());
     let held = moves.iter().find(|it| it.held_since.is_some());
@@ -156,7 +163,7 @@ pub fn stays(
         Where::Group(group) => group.number == seat_number(core, context.connections),
         _ => false,
     };
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let Some(sharding) = &snapshot.sharding else {
         return here;
     };

@@ -8,6 +8,7 @@ use execute::session::Session;
 use execute::variables::diagnostics::answers::{chosen, say_diagnostics, say_gone};
 use execute::variables::diagnostics::only_asks;
 use execute::variables::user_variables;
+use reactor::rarely;
 use sqltext::{Ask, Facts, Verb};
 
 use crate::place::run;
@@ -16,7 +17,7 @@ use crate::place::run;
 pub(crate) async fn answer_here(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {
     match servers::run_here(session, shape, job).await? {
         Ran::Answered => Ok(()),
-        Ran::Recalls(shape) => Box::pin(recall(session, shape, job)).await,
+        Ran::Recalls(shape) => rarely(recall(session, shape, job)).await,
     }
 }
 
@@ -84,12 +85,12 @@ async fn run_recalled(
     let done = match job {
         Job::Frame(_) if !session.client.request.is_split() => {
             session.client.request.replace_text(&text);
-            Box::pin(run::run_free(session, shape, job)).await
+            rarely(run::run_free(session, shape, job)).await
         }
         Job::Execute(id) => {
             let text = session.core.text(&text);
             let own = session.prepared.exchange_text(id, text);
-            let done = Box::pin(run::run_free(session, shape, job)).await;
+            let done = rarely(run::run_free(session, shape, job)).await;
             if let Some(own) = own {
                 session.prepared.exchange_text(id, own);
             }

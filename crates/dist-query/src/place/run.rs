@@ -14,6 +14,7 @@ use execute::variables::lasting;
 use farm::error;
 use planner::place::Spot;
 use planner::{Answer, Finish, Merging};
+use reactor::rarely;
 use sqltext::{Class, Facts, MsHint, Verb, Xa};
 
 use super::Where;
@@ -28,43 +29,43 @@ use crate::{place, scatter};
 /// Runs the client's command to its answer, and those behind it that may go with it.
 pub async fn run_free(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {
     let all = shape.hint == Some(MsHint::All);
-    if (all || shape.bad_hint) && Box::pin(refuse_hint(session, &shape, job)).await? {
+    if (all || shape.bad_hint) && rarely(refuse_hint(session, &shape, job)).await? {
         return Ok(());
     }
-    let ends = shape.class == Class::Transaction || shape.verb == Verb::Xa;
+    // In a farm without shard maps transactions are the servers' own affair.
+    let ends = (shape.class == Class::Transaction || matches!(shape.verb, Verb::Xa))
+        && session.core.glance().sharding.is_some();
     if ends && !moving::await_views(session, &shape, job).await? {
         return Ok(());
     }
     if (ends || session.transaction.dist_txn.is_some())
-        && Box::pin(open_ends(session, &shape, job)).await?
+        && rarely(open_ends(session, &shape, job)).await?
     {
         return Ok(());
     }
     let kept = unit_of_work::begin_unit_of_work(&session.core, &session.handle, &shape, job);
     let mut place = place::place(&session.context(), &session.run, &shape, job);
-    if let Some(snapshot) = kept
-        && moving::is_kept_from(&session.handle, &place, &shape, &snapshot)
-    {
-        match Box::pin(moving::wait_for_move(session, &shape, job)).await? {
+    if moving::has_to_wait(&session.handle, &place, &shape, kept.as_deref()) {
+        match rarely(moving::wait_for_place(session, place, &shape, job)).await? {
             Some(free) => place = free,
             None => return Ok(()),
         }
     }
     if all {
-        return Box::pin(run_on_all(session, place, shape, job)).await;
+        return rarely(run_on_all(session, place, shape, job)).await;
     }
     if let Where::Later(spot) = &place {
         if let Spot::Select | Spot::ByKeys | Spot::Limited(_) | Spot::Moves(_) = **spot {
             let spot = spot.clone();
-            return Box::pin(many::write_rows(session, &spot, job)).await;
+            return rarely(many::write_rows(session, &spot, job)).await;
         }
-        place = Box::pin(later::place_later(session, &shape, job)).await;
+        place = rarely(later::place_later(session, &shape, job)).await;
     }
     match place {
         Where::Stay => {
             let prepares = matches!(job, Job::Prepare(_));
             let open = session.transaction.dist_txn.is_some() && !prepares;
-            if open && !Box::pin(admit::admit_anywhere(session, &shape, job)).await? {
+            if open && !rarely(admit::admit_anywhere(session, &shape, job)).await? {
                 return Ok(());
             }
         }
@@ -77,13 +78,13 @@ pub async fn run_free(session: &mut Session, shape: Shape, job: Job) -> Result<(
                 return Ok(());
             }
         }
-        other => return Box::pin(run_placed(session, other, shape, job)).await,
+        other => return rarely(run_placed(session, other, shape, job)).await,
     }
     if shape.class != Class::Set {
         return recalled::answer_here(session, shape, job).await;
     }
     recalled::answer_here(session, shape, job).await?;
-    Box::pin(lasting::spread(
+    rarely(lasting::spread(
         &session.core,
         &session.client.request,
         &mut session.variables,
@@ -124,12 +125,12 @@ async fn open_ends(session: &mut Session, shape: &Shape, job: Job) -> Result<boo
         return Ok(true);
     }
     if verb::may_commit_by_set(&session.variables, &session.transaction, shape, job)
-        && !Box::pin(verb::commit_by_set(session, job)).await?
+        && !rarely(verb::commit_by_set(session, job)).await?
     {
         return Ok(true);
     }
-    let sharded = session.core.shared.published.load().sharding.is_some();
-    if shape.verb == Verb::Xa {
+    let sharded = session.core.glance().sharding.is_some();
+    if matches!(shape.verb, Verb::Xa) {
         return match sharded || session.transaction.dist_txn.is_some() {
             true => match xa::own_statement(&session.context(), shape, job) {
                 Some((Xa::Recover, text)) => own_list(session, text, job).await.map(|()| true),
@@ -175,6 +176,9 @@ async fn run_placed(
     match place {
         Where::Stay | Where::Group(_) => recalled::answer_here(session, shape, job).await,
         Where::Refuse(error, detail) => session.client.error(&error, &[&detail]).await,
+        Where::Undescribed(database) => {
+            session.client.error(&error::TABLES_UNDESCRIBED, &[&database]).await
+        }
         Where::Define(definition) => define::run_definition(session, &definition, shape, job).await,
         Where::Parts(mut writing) => {
             if let Err(why) = sift::sift(&session.core, &session.variables, &mut writing.parts) {
@@ -198,31 +202,35 @@ async fn run_placed(
             };
             scatter::scatter_out(session, &scatter, shape, job).await.map(drop)
         }
-        Where::Rows(text) if shape.verb == Verb::Do => discard::discard(session, &text).await,
-        Where::InText(found) => Box::pin(steps::run_in_text(session, &found, shape, job)).await,
-        Where::Bulk(id) => Box::pin(bulk::run_bulk(session, id)).await,
-        Where::Explain(asking) => Box::pin(show::explain_placed(session, &asking)).await,
+        Where::Rows(text) if matches!(shape.verb, Verb::Do) => {
+            discard::discard(session, &text).await
+        }
+        Where::InText(found) => rarely(steps::run_in_text(session, &found, shape, job)).await,
+        Where::Bulk(id) => rarely(bulk::run_bulk(session, id)).await,
+        Where::Explain(asking) => rarely(show::explain_placed(session, &asking)).await,
         Where::Upkeep(parts) => upkeep::keep_up(session, parts, shape, job).await,
         Where::Rows(text) => {
             if shape.facts.contains(Facts::INTO)
                 && let Some(into) = into::variables_of(&session.variables, &text)
             {
-                return Box::pin(into::select_into(session, &text, &into)).await;
+                return rarely(into::select_into(session, &text, &into)).await;
             }
-            let text = match Box::pin(with_own_values(session, text)).await? {
+            let text = match rarely(with_own_values(session, text)).await? {
                 Ok(text) => text,
                 Err(refusal) => return session.client.pass_refusal(&refusal).await,
             };
+            let asked = planned::first::with_asked_first(session, text, &shape, job);
+            let text = rarely(asked).await?;
             match planned::answer_of(&session.core, &session.handle, &session.variables, &text) {
                 Ok(answer) => {
-                    let answer = Box::pin(by_sizes(session, &text, answer)).await;
+                    let answer = rarely(by_sizes(session, &text, answer)).await;
                     answer_rows(session, answer, shape, job).await
                 }
                 Err((error, detail)) => session.client.error(&error, &[&detail]).await,
             }
         }
-        Where::Several => Box::pin(several::run_several(session)).await,
-        Where::Load(plan) => Box::pin(file::load_file(session, &plan, shape, job)).await,
+        Where::Several => rarely(several::run_several(session)).await,
+        Where::Load(plan) => rarely(file::load_file(session, &plan, shape, job)).await,
         // It was asked for already.
         Where::Later(_) => Ok(()),
     }
@@ -232,7 +240,7 @@ async fn run_placed(
 async fn by_sizes(session: &Session, text: &[u8], mut answer: Answer) -> Answer {
     let (core, handle, variables) = (&session.core, &session.handle, &session.variables);
     planned::fetch_order::order_by_size(core, &session.user, variables, &mut answer).await;
-    planned::sending::sending(core, handle, variables, text, answer)
+    planned::sending::sending(core, handle, &session.user, variables, text, answer)
 }
 
 pub(super) async fn answer_rows(
@@ -254,10 +262,10 @@ pub(super) async fn answer_rows(
             groups.push(group.clone());
         }
     }
-    let Some(opened) = Box::pin(snapshot::begin_read(session, &groups, &shape, job)).await? else {
+    let Some(opened) = rarely(snapshot::begin_read(session, &groups, &shape, job)).await? else {
         return Ok(());
     };
-    let answered = Box::pin(answer_rows_now(session, answer, shape, job)).await;
+    let answered = rarely(answer_rows_now(session, answer, shape, job)).await;
     if opened {
         snapshot::end_read(session).await;
     }
@@ -270,12 +278,15 @@ async fn answer_rows_now(
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
-    let Some(answer) = Box::pin(broadcast::broadcast(session, answer, shape, job)).await? else {
+    let Some(instead) = rarely(broadcast::broadcast(session, answer, shape, job)).await? else {
         return Ok(());
     };
+    let (answer, begun) = (instead.answer, instead.begun);
     let merging = match answer.finish {
         Finish::Merge(merging) => merging,
-        Finish::Scratch(_) => return Box::pin(gather::gather(session, &answer, shape, job)).await,
+        Finish::Scratch(_) => {
+            return rarely(gather::gather(session, &answer, begun, shape, job)).await;
+        }
     };
     let mut parts = Vec::new();
     for fragment in answer.fragments {
@@ -303,7 +314,7 @@ async fn answer_rows_now(
     match answer.otherwise {
         Some(otherwise) => {
             session.run.profile.once_more();
-            Box::pin(answer_rows_now(session, *otherwise, shape, job)).await
+            rarely(answer_rows_now(session, *otherwise, shape, job)).await
         }
         None => {
             let why = "a list is too long to be merged";
@@ -341,5 +352,5 @@ async fn own_list(session: &mut Session, text: Vec<u8>, job: Job) -> Result<(), 
         clock: false,
         carried: None,
     };
-    Box::pin(scatter::scatter_alone(session, &scatter, Shape::command(), job)).await
+    rarely(scatter::scatter_alone(session, &scatter, Shape::command(), job)).await
 }

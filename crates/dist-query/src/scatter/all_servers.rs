@@ -242,7 +242,7 @@ async fn leave_all(
 /// A server has answered.
 fn note_asked(session: &mut Session, lease: &mut Lease, shape: &Shape, outcome: &Outcome) {
     let connection = lease.connection_mut();
-    let snapshot = session.core.shared.published.load();
+    let snapshot = session.core.glance();
     let server = snapshot.server(connection.server);
     let replica = server.is_some_and(|server| server.status == Standing::Replica);
     statistics::note_served(

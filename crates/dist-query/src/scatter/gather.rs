@@ -4,13 +4,15 @@
 //! Rows are fetched on the session's own connections, so that a transaction sees what it wrote, and an
 //! account gets what it may see.
 
+mod flow;
+
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use backend::{ConnectionError, Lease, PoolError, Questions};
-use dist_txn::own::drop_across;
 use execute::client::Client;
 use execute::client::answer::Answers;
 use execute::client::end::End;
@@ -21,26 +23,28 @@ use execute::execution::exec::{Job, Run, Shape};
 use execute::execution::statement_run::clock;
 use execute::per_core::Core;
 use execute::prepared::bound;
-use execute::session::{self, Session, is_free};
+use execute::scratch::ScratchServer;
+use execute::session::{self, Session};
 use execute::variables::session_variables::SessionVariables;
 use farm::{ServerId, error};
 use mysql_wire::relay::Outcome;
-use planner::{Answer, Finish, Merging, Scratch};
+use planner::{Answer, Finish, Merging, Scratch, Volume};
 
-use super::broadcast::{self, Carried};
+use self::flow::{pull, take_up};
+use super::broadcast::Carried;
+use super::broadcast::begun::Begun;
 use super::feed::{Feed, Order};
 use super::feeds::Feeds;
 use super::filling::Filling;
-use super::parts::{Done, prepare_on};
+use super::parts::prepare_on;
 use super::pour::{Fetched, Stop};
 use super::reduce::Known;
-use super::result_writer::{Described, Form, ResultWriter};
+use super::result_writer::{Form, ResultWriter};
 use super::rows::Trouble;
-use super::scratch_lease::ScratchLease;
+use super::scratch_lease::{Awaited, ScratchLease};
 use super::tell::say_where;
-use super::{Scatter, Word};
-use crate::scatter::{self, gathered, reduce, rows, sift, stop};
-use crate::scatter::{parts, pour, scratch_lease};
+use crate::learned;
+use crate::scatter::{self, gathered, reduce, rows, scratch_lease, stop};
 
 /// A function that only the farm's own servers have: there is none, there is none and it is no word of
 /// the language, the scratch server's account may not run any.
@@ -77,21 +81,22 @@ struct Ran {
     late: bool,
 }
 
-/// Runs a SELECT that is gathered, to its answer.
+/// Runs a SELECT that is gathered, to its answer, with what has been fetched of it already.
 pub(crate) async fn gather(
     session: &mut Session,
     answer: &Answer,
+    begun: Begun,
     shape: Shape,
     job: Job,
 ) -> Result<(), End> {
-    gather_carrying(session, answer, None, shape, job).await.map(drop)
+    gather_carrying(session, answer, (None, begun), shape, job).await.map(drop)
 }
 
 /// The same with tables that the groups are given. False: a group refused that, and the client has not been told.
 pub(super) async fn gather_carrying(
     session: &mut Session,
     answer: &Answer,
-    carried: Option<Rc<Carried>>,
+    (carried, mut begun): (Option<Rc<Carried>>, Begun),
     shape: Shape,
     job: Job,
 ) -> Result<bool, End> {
@@ -106,23 +111,26 @@ pub(super) async fn gather_carrying(
     let mut by_file = true;
     let mut scratch = Cow::Borrowed(scratch);
     loop {
-        let mut fetched = Fetched {
-            rows: 0,
-            bytes: 0,
-            bounds: session.core.settings().gathering,
-            deadline_us,
-            text: described_text(session, job),
-            described: Described::default(),
-        };
+        let bounds = session.core.settings().gathering;
+        let mut fetched = Fetched::new(bounds, deadline_us, described_text(session, job));
+        let begun = std::mem::take(&mut begun);
+        let tried = session.core.shared.scratch.server();
         let lease = Box::pin(scratch_lease::scratch_lease(session, &scratch, &run, on_farm)).await;
         let mut scratch_lease = match lease {
             Ok(scratch_lease) => scratch_lease,
-            Err(why) => return tell_scratch(&mut session.client, why, true).await.map(|()| true),
+            Err(why) => {
+                let again = may_come(session, begun, &run, (on_farm, tried), why);
+                if !Box::pin(again).await? {
+                    return Ok(true);
+                }
+                session.run.profile.once_more();
+                continue;
+            }
         };
         scratch_lease.takes_files &= by_file;
         let step = fetch_all(
             session,
-            (answer, &carried),
+            (answer, &carried, begun),
             &scratch,
             &mut scratch_lease,
             &mut fetched,
@@ -134,7 +142,10 @@ pub(super) async fn gather_carrying(
                 let step = finish_gather(session, &scratch, scratch_lease, &run, &mut fetched);
                 match Box::pin(step).await? {
                     Step::Again | Step::Loosen | Step::Insert => on_farm = true,
-                    Step::Answered | Step::Done | Step::TurnedBack => return Ok(true),
+                    Step::Answered | Step::Done | Step::TurnedBack => {
+                        learn(session, answer, &fetched);
+                        return Ok(true);
+                    }
                 }
             }
             other => {
@@ -149,6 +160,14 @@ pub(super) async fn gather_carrying(
             }
         }
         session.run.profile.once_more();
+    }
+}
+
+/// The next statement of the shape knows what this one moved, where all of it was fetched here.
+fn learn(session: &Session, answer: &Answer, fetched: &Fetched) {
+    if let Some(result) = fetched.result.filter(|_| !fetched.volumes.is_empty()) {
+        let (core, variables) = (&session.core, &session.variables);
+        learned::learn_gathered(core, variables, answer, &fetched.volumes, result);
     }
 }
 
@@ -169,7 +188,7 @@ pub(super) fn described_text(session: &Session, job: Job) -> Option<Vec<u8>> {
 /// Fills all tables.
 async fn fetch_all(
     session: &mut Session,
-    (answer, carried): (&Answer, &Option<Rc<Carried>>),
+    (answer, carried, mut begun): (&Answer, &Option<Rc<Carried>>, Begun),
     scratch: &Scratch,
     scratch_lease: &mut ScratchLease,
     fetched: &mut Fetched,
@@ -177,122 +196,59 @@ async fn fetch_all(
     avoid: &mut Vec<ServerId>,
 ) -> Result<Step, End> {
     let mut known = Known::default();
-    for (place, &at) in scratch.order.iter().enumerate() {
-        let reduced = &scratch.reduced[at];
-        let left = &scratch.order[place + 1..];
-        let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
+    let mut volumes = vec![Volume::default(); answer.fragments.len()];
+    let several = carried.is_none() && answer.fragments.len() > 1;
+    let learns = begun.is_empty() && several;
+    if let Some(described) = begun.described.take() {
+        fetched.take_up(described);
+    }
+    // Tables that were sent are told of first.
+    let sent = carried.as_ref().map_or(0, |it| it.creates.len());
+    let order = begun.order(&scratch.order);
+    for (place, &at) in order.iter().enumerate() {
+        let left = &order[place + 1..];
+        let (rows, bytes) = (fetched.rows, fetched.bytes);
+        let (first_part, began) = (session.run.profile.parts.len(), Instant::now());
+        let filling = Filling::new(&scratch.tables[at], scratch_lease.takes_files)
+            .seeing(reduce::columns(scratch, at, left));
+        let mut by_values = false;
+        let step = if let Some(table) = begun.take(at) {
+            let is_open = table.open.is_some();
+            let step = take_up(session, table, filling, scratch_lease, fetched, run, avoid);
+            (Box::pin(step).await?, is_open)
+        } else if let Some(asked) = known.reduced(&answer.fragments[at], &scratch.reduced[at]) {
+            by_values = asked.by_values;
+            let fragments = asked.fragments(&session.core, &session.variables);
+            let asked = (&fragments[..], carried);
+            let step = pull(session, asked, filling, scratch_lease, fetched, run, avoid);
+            (Box::pin(step).await?, true)
+        } else {
             let connection = scratch_lease.lease.connection_mut();
-            known.learn(scratch, (at, 0), left, connection).await;
+            known.learn(scratch, (at, 0), left, (Vec::new(), connection)).await;
             continue;
         };
-        let fragment = match narrows {
-            true => reduce::narrowed(&session.core, &session.variables, fragment),
-            false => fragment,
+        match step {
+            (Step::Done, true) => session.run.profile.fetched(sent + at, first_part, began),
+            (Step::Done, false) => {}
+            (other, _) => return Ok(other),
+        }
+        volumes[at] = Volume {
+            rows: fetched.rows - rows,
+            bytes: fetched.bytes - bytes,
         };
-        let mut scatter = gathered::pulled(&fragment);
-        scatter.carried.clone_from(carried);
-        if let Err(why) = sift::sift(&session.core, &session.variables, &mut scatter.parts) {
-            session.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
-            return Ok(Step::Answered);
+        if !by_values && several {
+            let whole = scratch.reduced[at].alone(&answer.fragments[at]);
+            learned::learn_whole(&session.core, &session.variables, &whole, volumes[at]);
         }
-        let before = fetched.rows;
-        let (first_part, began) = (session.run.profile.parts.len(), Instant::now());
-        if !scatter.parts.is_empty() {
-            let filling = Filling::new(&scratch.tables[at], scratch_lease.takes_files);
-            let step = fill(session, &scatter, filling, scratch_lease, fetched, run, avoid);
-            match Box::pin(step).await? {
-                Step::Done => {}
-                other => return Ok(other),
-            }
-        }
-        // Tables that were sent are told of first.
-        let sent = carried.as_ref().map_or(0, |it| it.creates.len());
-        session.run.profile.fetched(sent + at, first_part, began);
-        let rows = fetched.rows - before;
         let connection = scratch_lease.lease.connection_mut();
-        known.learn(scratch, (at, rows), left, connection).await;
+        let seen = std::mem::take(&mut fetched.seen);
+        known.learn(scratch, (at, volumes[at].rows), left, (seen, connection)).await;
+    }
+    if learns {
+        fetched.volumes = volumes;
     }
     session.core.counters.gathered_rows.fetch_add(fetched.rows, Ordering::Relaxed);
     Ok(Step::Done)
-}
-
-/// What follows a try that failed: another one, or nothing, since the client has its answer.
-fn tried(again: bool) -> Step {
-    match again {
-        true => Step::Again,
-        false => Step::Answered,
-    }
-}
-
-/// Fills one table.
-async fn fill(
-    session: &mut Session,
-    scatter: &Scatter,
-    mut filling: Filling<'_>,
-    scratch_lease: &mut ScratchLease,
-    fetched: &mut Fetched,
-    run: &mut Run,
-    avoid: &mut Vec<ServerId>,
-) -> Result<Step, End> {
-    let mut across = None;
-    if run.shape.writes
-        || session.transaction.dist_txn.is_some()
-        || !is_free(session.variables.status)
-    {
-        let (shape, job) = (run.shape, run.job);
-        across = match Box::pin(scatter::begin_scatter(session, scatter, &shape, job)).await? {
-            Some(across) => Some(across),
-            None => return Ok(Step::Answered),
-        };
-    }
-    let mut taken = match parts::take_parts(session, scatter, run, avoid).await {
-        Ok(taken) => taken,
-        Err((group, stuck)) => {
-            drop_across(session, across).await;
-            let again = scatter::scatter_stuck(session, run, avoid, &group, stuck).await?;
-            return Ok(tried(again));
-        }
-    };
-    if let Some(first) = taken.first_mut() {
-        fetched.describe(first.lease.as_mut()).await;
-    }
-    let mut feeds = parts::start_parts(session, scatter, &mut taken, run, false);
-    let is_unique = filling.loader.part.loose.is_some();
-    let connection = scratch_lease.lease.connection_mut();
-    let stop = pour::pour(&session.core, &mut feeds, &mut filling, connection, fetched).await;
-    leave(&session.core, &mut filling, scratch_lease).await;
-    stop::end_feeds(&session.core, &session.handle, &mut feeds, stop.is_err()).await;
-    clock::end_attempt(&session.handle, &mut session.run);
-    session.handle.at_servers.running_elsewhere.borrow_mut().clear();
-    let mut done = Done::of(taken, feeds, &mut session.run.profile);
-    done.drop_carried(scatter).await;
-    match stop {
-        Ok(()) => {
-            parts::commit_parts(session, &mut done, across).await;
-            parts::leave_parts(session, run, done);
-            Ok(Step::Done)
-        }
-        Err(Stop::Groups(trouble)) if broadcast::turns_back(scatter, &done, Some(&trouble)) => {
-            parts::leave_parts(session, run, done);
-            Ok(Step::TurnedBack)
-        }
-        Err(Stop::Groups(trouble)) => {
-            parts::undo_parts(session, &mut done, run, across).await;
-            let result_writer = ResultWriter::new(Form::Text, session.client.capabilities);
-            let word = Word::Trouble(trouble);
-            let closing = scatter::close_scatter(session, run, avoid, done, result_writer, word);
-            Ok(tried(closing.await?))
-        }
-        Err(other) => {
-            parts::undo_parts(session, &mut done, run, across).await;
-            parts::leave_parts(session, run, done);
-            if let Some(step) = once_more(&other, is_unique) {
-                return Ok(step);
-            }
-            tell_stop(&session.core, &mut session.client, other).await?;
-            Ok(Step::Answered)
-        }
-    }
 }
 
 /// Runs the statement over the tables.
@@ -353,6 +309,10 @@ async fn finish_gather(
     let Some(feed) = feeds.all.pop() else {
         return Ok(Step::Answered);
     };
+    fetched.result = trouble.is_none().then_some(Volume {
+        rows: result_writer.rows,
+        bytes: feed.row_bytes,
+    });
     let ran = Ran {
         feed,
         result_writer,
@@ -462,23 +422,6 @@ async fn tell_gathered(
     }
 }
 
-/// A table is filled, or is not to be: its server can do something else.
-async fn leave(core: &Core, filling: &mut Filling<'_>, scratch_lease: &mut ScratchLease) {
-    filling.give_up(scratch_lease.lease.connection_mut()).await;
-    if filling.refused {
-        scratch_lease.takes_files = false;
-        core.shared.scratch.refuse_files(core.now_s.get());
-    }
-}
-
-/// How a table is filled after all that could not be filled so. `is_unique`: it has unique keys.
-fn once_more(stop: &Stop, is_unique: bool) -> Option<Step> {
-    match stop {
-        Stop::Inexact => Some(Step::Insert),
-        other => (is_unique && other.is_duplicate()).then_some(Step::Loosen),
-    }
-}
-
 /// Rows could not be put into their table.
 async fn tell_stop(core: &Core, client: &mut Client, stop: Stop) -> Result<(), End> {
     match stop {
@@ -505,15 +448,45 @@ async fn ask(variables: &mut SessionVariables, lease: &mut Lease, questions: &Qu
     }
 }
 
+/// There was no connection for the tables: whether there may be one now. False: the client has been told why not.
+async fn may_come(
+    session: &mut Session,
+    begun: Begun,
+    run: &Run,
+    (on_farm, tried): (bool, Option<Arc<ScratchServer>>),
+    why: PoolError,
+) -> Result<bool, End> {
+    // What is under way may keep the connection that is wanted.
+    if begun.give_up(session, run).await {
+        return Ok(true);
+    }
+    if is_denied(&why) && !on_farm {
+        match scratch_lease::await_own(session, &run.shape, tried).await? {
+            Awaited::Came => return Ok(true),
+            Awaited::Told => return Ok(false),
+            Awaited::Never => {}
+        }
+    }
+    tell_scratch(&mut session.client, why, true).await.map(|()| false)
+}
+
+fn is_denied(why: &PoolError) -> bool {
+    matches!(
+        why,
+        PoolError::Connection(ConnectionError::Refused { number, .. }) if DENIED.contains(number)
+    )
+}
+
 /// The scratch server does not do its part. `making`: its tables could not be made.
 async fn tell_scratch(client: &mut Client, why: PoolError, making: bool) -> Result<(), End> {
+    let denied = making && is_denied(&why);
     match why {
         PoolError::Connection(ConnectionError::Refused {
             number,
             sqlstate,
             message,
         }) => {
-            if making && DENIED.contains(&number) {
+            if denied {
                 let message = String::from_utf8_lossy(&message);
                 return client.error(&error::GATHER_DENIED, &[&message]).await;
             }

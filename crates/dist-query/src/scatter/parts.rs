@@ -26,7 +26,7 @@ use execute::transaction::lock_waits;
 use execute::variables::changes::Changes;
 use execute::variables::session_variables::SessionVariables;
 use execute::variables::user_variables;
-use farm::{Position, ServerId};
+use farm::ServerId;
 use mysql_wire::command::Command;
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
@@ -472,17 +472,19 @@ pub(super) fn leave_parts(session: &mut Session, run: &Run, done: Done) {
         connection.owner.statement = 0;
         let failed = part.outcome.error.is_some();
         let mut changes = part.changes;
-        let doubt = keeping::note_promises(session, connection, &run.shape, &changes, failed, open);
+        let doubt =
+            keeping::note_promises(session, connection, &run.shape, &mut changes, failed, open);
         statistics::note_gtid(&session.core, &run.shape, changes.gtid.is_some(), doubt, open);
-        if let Some(gtid) = changes.gtid.take() {
+        if changes.gtid.is_some() {
+            let position = changes.position(connection.engine());
             // Its client has not heard of it yet.
             client_level::tell_client(
                 &session.core,
                 &session.connections,
                 &session.transaction,
-                Position::read(connection.engine(), &gtid).as_ref(),
+                position,
             );
-            connection.reported.note(connection.engine(), &gtid);
+            connection.reported.add(position);
         }
         session.connections.current.last_server = Some(connection.server);
         session.connections.current.last_connection = connection.id;

@@ -6,10 +6,12 @@ use backend::{Connection, ConnectionError, Lease};
 use execute::per_core::Core;
 use execute::settings::Gathering;
 use mysql_wire::capability::Capabilities;
+use planner::Volume;
 
 use super::feed::{Event, Feed};
 use super::feeds::Feeds;
 use super::filling::Filling;
+use super::filling::seen::Seen;
 use super::result_writer::Described;
 use super::rows::Trouble;
 
@@ -53,18 +55,47 @@ pub(super) struct Fetched {
     /// The client's text, until a group has described it.
     pub text: Option<Vec<u8>>,
     pub described: Described,
+    /// Values of the fragment that came last.
+    pub seen: Vec<Seen>,
+    /// What each fragment gave, where that is worth knowing, and the statement itself.
+    pub volumes: Vec<Volume>,
+    pub result: Option<Volume>,
 }
 
 impl Fetched {
+    /// Nothing yet. `text`: the client's, which is still to be described.
+    pub(super) fn new(
+        bounds: Gathering,
+        deadline_us: Option<u64>,
+        text: Option<Vec<u8>>,
+    ) -> Fetched {
+        Fetched {
+            rows: 0,
+            bytes: 0,
+            bounds,
+            deadline_us,
+            text,
+            described: Described::default(),
+            seen: Vec::new(),
+            volumes: Vec::new(),
+            result: None,
+        }
+    }
+
     /// Asks a group how the client's text is described. One that lacks a table of it does not say.
     pub(super) async fn describe(&mut self, lease: Option<&mut Lease>) {
         let Some(text) = &self.text else {
             return;
         };
         if let Some(described) = described_by(lease, text).await {
-            self.described = described;
-            self.text = None;
+            self.take_up(described);
         }
+    }
+
+    /// The client's text has been described.
+    pub(super) fn take_up(&mut self, described: Described) {
+        self.described = described;
+        self.text = None;
     }
 
     /// What is left of the time.
@@ -121,6 +152,9 @@ pub(super) async fn pour(
             return Err(Stop::Groups(trouble));
         }
         if feeds.all.iter().all(Feed::is_done) {
+            // Also where all rows had come before.
+            fetched.rows = rows + filling.loader.rows;
+            fetched.bytes = bytes + filling.loader.bytes;
             return filling.finish(scratch).await;
         }
         match fetched.left(core) {

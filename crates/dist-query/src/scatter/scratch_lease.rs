@@ -6,11 +6,17 @@
 
 pub(crate) mod state;
 
+use std::sync::Arc;
+
 use backend::{Connection, ConnectionError, Lease, PoolError};
+use execute::client::end::End;
 use execute::client::request::Request;
+use execute::connections::hold::Hold;
+use execute::connections::hold::wait::wait_once;
 use execute::connections::target::target;
 use execute::counters::count;
-use execute::execution::exec::Run;
+use execute::execution::exec::{Run, Shape};
+use execute::execution::statement_run::clock;
 use execute::per_core::handle::Handle;
 use execute::prepared::statements::PreparedStatements;
 use execute::scratch::ScratchServer;
@@ -53,6 +59,9 @@ const DEPTH_MAX: usize = 4;
 /// A connection in an idle pool may have ended with its server.
 const TRIES: usize = 3;
 
+/// Within so long it is noticed that the scratch server has ended. One that lives and cannot be used is not waited for.
+const NOTICED_US: u64 = 1_000_000;
+
 /// Where a gathered statement runs.
 pub(super) struct ScratchLease {
     pub lease: Lease,
@@ -86,6 +95,44 @@ pub(super) async fn scratch_lease(
     }
     count(&session.core.counters.gathers_on_stand_in);
     stand_in(session, scratch, run).await
+}
+
+/// What came of waiting for the scratch server.
+pub(super) enum Awaited {
+    /// It is there.
+    Came,
+    /// Nobody starts it, or it did not come within `failover_wait_ms`.
+    Never,
+    /// The statement was ended, and the client has been told.
+    Told,
+}
+
+/// Waits for the scratch server when one is being started: for accounts that may make no tables on the server that
+/// stands in for it. `tried`: the one that did not answer.
+pub(super) async fn await_own(
+    session: &mut Session,
+    shape: &Shape,
+    tried: Option<Arc<ScratchServer>>,
+) -> Result<Awaited, End> {
+    let began_us = session.core.now_us();
+    let limit_us = session.promises.failover_wait_ms * 1000;
+    let mut hold = Hold::new(began_us);
+    clock::start_clock(&session.core, &session.handle, &mut session.run, shape);
+    loop {
+        let scratch = &session.core.shared.scratch;
+        let limit_us = match (scratch.server(), &tried) {
+            (Some(there), Some(tried)) if Arc::ptr_eq(&there, tried) => NOTICED_US.min(limit_us),
+            (Some(_), _) => return Ok(Awaited::Came),
+            (None, _) => limit_us,
+        };
+        let waited_us = session.core.now_us() - began_us;
+        if !scratch.is_guarded() || waited_us >= limit_us {
+            return Ok(Awaited::Never);
+        }
+        if !wait_once(session, &mut hold, limit_us - waited_us).await? {
+            return Ok(Awaited::Told);
+        }
+    }
 }
 
 async fn own_scratch_lease(

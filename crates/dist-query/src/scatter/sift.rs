@@ -15,7 +15,7 @@ pub(crate) fn sift(
     variables: &SessionVariables,
     parts: &mut [Part],
 ) -> Result<(), String> {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let Some(sharding) = &snapshot.sharding else {
         return Ok(());
     };

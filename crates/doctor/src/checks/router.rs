@@ -269,6 +269,24 @@ pub(crate) fn sinks(farm: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
     found.collect()
 }
 
+/// Consumers are the farm's, too.
+pub(crate) fn late_consumers(farm: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
+    if farm.routers.first() != Some(router) {
+        return Vec::new();
+    }
+    let found = farm.late_consumers.iter().map(|consumer| {
+        let name = &consumer.name;
+        match &*consumer.gap {
+            "" => Found::new(format!(
+                "{name} is so far behind as {} % of what the servers keep of their binlogs",
+                consumer.expiry_percent
+            )),
+            gap => Found::new(format!("{name} lacks what the servers have purged: {gap}")),
+        }
+    });
+    found.collect()
+}
+
 pub(crate) fn alone(farm: &FarmFacts, router: &RouterFacts) -> Vec<Found> {
     one(
         farm.routers.len() == 1 && router.unreachable.is_empty(),

@@ -26,6 +26,8 @@ pub struct FarmFacts {
     pub settings: BTreeMap<String, String>,
     /// The sinks of the change stream that do not deliver, or have dead letters.
     pub sinks: Vec<SinkFacts>,
+    /// Consumers of the change stream that are near a gap, or in one.
+    pub late_consumers: Vec<ConsumerFacts>,
     /// Sharded tables (`database.table`) with the names of their maps.
     pub sharded: BTreeMap<String, String>,
 }
@@ -55,6 +57,18 @@ pub struct SinkFacts {
     pub error: String,
     /// Dead letters.
     pub letters: u64,
+}
+
+/// A consumer that is so far behind that its servers remove, or have removed, what it lacks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConsumerFacts {
+    /// For example `subscription index`.
+    pub name: String,
+    /// How much its lag is of what the servers keep of their binlogs.
+    pub expiry_percent: u64,
+    /// What they have removed; empty where that is nothing.
+    pub gap: String,
 }
 
 /// A group with its servers.

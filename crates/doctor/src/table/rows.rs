@@ -288,6 +288,8 @@ pub const TABLE: &[Check] = &[
         "events, certificates and expiries of routers contradict each other", "let the machines follow one clock (NTP)"),
     check("sinks", Warning, Router(router::sinks), PEOPLE,
         "a target lacks changes, and binlogs may be purged before it has them", "mend the target, then `sink resume`, or `sink letters` and `sink resend` (docs/SINKS.md)"),
+    check("consumer_late", Warning, Router(router::late_consumers), PEOPLE,
+        "its stream ends with a gap, and it has to read the tables anew", "have the consumer go on, or the servers keep more (subscription_binlogs_h); behind a gap drop it, and create it anew with --snapshot (docs/CHANGES.md)"),
     check("router_alone", Info, Router(router::alone), PEOPLE,
         "with this router gone clients reach nothing", "a second router, with etcd (docs/ROUTERS.md)"),
     check("router_certificate", Warning, Router(router::certificates), HOST,

@@ -51,7 +51,7 @@ class Configuration {
     this.asks = new Asked(host, { right: 'admin', periodMs: 10_000, question: () => ['config', 'settings'], rows: (rows) => this.settings.set(rows) });
     this.title = h('h2', { text: 'Difference', id: 'shown-title' });
     this.line = commandBox('heddle config diff');
-    this.pre = h('pre', { tabindex: '0', 'aria-labelledby': 'shown-title' });
+    this.pre = h('pre', { role: 'group', tabindex: '0', 'aria-labelledby': 'shown-title' });
     this.shown = h('section', { class: 'panel', hidden: true, 'aria-labelledby': 'shown-title' }, this.title, h('p', {}, this.line.element), this.pre);
     this.element = h('div', {}, this.asked.head, this.asked.error, this.table.element, this.shown,
       h('section', { class: 'panel', 'aria-labelledby': 'settings-title' }, h('h2', { id: 'settings-title', text: 'Settings in force' }), this.settings.element));

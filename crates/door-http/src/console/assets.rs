@@ -54,6 +54,7 @@ assets! {
     SCRIPT "views/asked.js"
     SCRIPT "views/charts.js"
     SCRIPT "views/configuration.js"
+    SCRIPT "views/consumers.js"
     SCRIPT "views/digests.js"
     SCRIPT "views/doctor.js"
     SCRIPT "views/events.js"

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 /// What hangs would do so for ever; a test that failed ends by this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Something that hangs until the test lets it go, and says that it does.
 struct Hanging {

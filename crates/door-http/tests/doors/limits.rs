@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 /// What is awaited comes much sooner; a test that failed ends by this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A deadline that a test waits for.
 const SHORT: Duration = Duration::from_millis(30);

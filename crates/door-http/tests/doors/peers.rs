@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::routers::{House, house_of, in_clear, peer, question, two};
+use crate::routers::{House, LIMIT, SILENCE, house_of, in_clear, peer, question, two, two_of};
 use catalog::{Call, CommandError, Table};
 use control::{Leads, Membership, Peer, PeerError, Peers, Sessions, Settings};
 use door_http::HttpPeers;
@@ -111,12 +111,16 @@ async fn a_leader_that_does_not_answer_is_named() {
 #[tokio::test]
 async fn strangers_are_told_from_peers() {
     let ask = async |says: Option<&'static str>| {
-        let asked = question(&peer(9, stranger(says).await), in_clear("s"));
+        let mut asked = question(&peer(9, stranger(says).await), in_clear("s"));
+        if says.is_none() {
+            asked.limit = SILENCE;
+        }
         HttpPeers.ask(asked).await.expect_err("no answer")
     };
     let silent = ask(None).await;
+    let within = format!("{} ms", SILENCE.as_millis());
     assert!(
-        matches!(&silent, PeerError::Silent(why) if why.contains("300 ms")),
+        matches!(&silent, PeerError::Silent(why) if why.contains(&within)),
         "{silent:?}"
     );
     let garbage = ask(Some("SSH-2.0-OpenSSH_9.2\r\n")).await;
@@ -135,21 +139,22 @@ async fn strangers_are_told_from_peers() {
 
 #[tokio::test]
 async fn only_a_refused_connection_is_a_gone_process() {
-    let limit = Duration::from_millis(200);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     let hangs = peer(1, address);
-    assert!(!control::is_gone(&hangs.http, limit).await);
+    assert!(!control::is_gone(&hangs.http, SILENCE).await);
     drop(listener);
-    assert!(control::is_gone(&hangs.http, limit).await);
+    assert!(control::is_gone(&hangs.http, LIMIT).await);
     let asked = HttpPeers.ask(question(&hangs, in_clear("s"))).await;
     assert_eq!(asked, Err(PeerError::Gone));
     let nowhere = Peer {
         http: "no such host:1".to_owned(),
         ..hangs
     };
-    assert!(!control::is_gone(&nowhere.http, limit).await);
-    let asked = HttpPeers.ask(question(&nowhere, in_clear("s"))).await;
+    assert!(!control::is_gone(&nowhere.http, SILENCE).await);
+    let mut asked = question(&nowhere, in_clear("s"));
+    asked.limit = SILENCE;
+    let asked = HttpPeers.ask(asked).await;
     assert!(matches!(asked, Err(PeerError::Unreached(_))), "{asked:?}");
 }
 
@@ -160,9 +165,13 @@ fn column(table: &Table, name: &str) -> Vec<Value> {
     table.rows.iter().map(|row| row[at].clone()).collect()
 }
 
+/// How long a router waits for one that is silent, and for one that answers.
+const BOTH_MS: u64 = 5000;
+
 #[tokio::test]
 async fn sessions_are_listed_and_ended_over_all_routers() {
-    let (one, two, _dir) = two().await;
+    let within = |settings: &mut Settings, _| settings.peers.peer_timeout_ms = BOTH_MS;
+    let (one, two, _dir) = two_of(within).await;
     let silent = peer(3, stranger(None).await);
     one.knows(&[&two.peer, &silent], Leads::Slot(2));
     assert_eq!(one.clients.slots.lock().expect("no panic")[..], [1, 1]);
@@ -184,10 +193,8 @@ async fn sessions_are_listed_and_ended_over_all_routers() {
     assert_eq!(routers, ["r1", "r2", "r2", "r3"]);
     assert_eq!(column(&all, "id")[..3], ids);
     let state = column(&all, "state")[3].to_string();
-    assert!(
-        state.contains("cannot be reached (within 200 ms)"),
-        "{state}"
-    );
+    let unreached = format!("cannot be reached (within {BOTH_MS} ms)");
+    assert!(state.contains(&unreached), "{state}");
     // One of them, by name; and only the asked one.
     let of_two = list(&one, &["r2"]).await.expect("a list");
     assert_eq!(column(&of_two, "id"), ids[1..]);
@@ -319,7 +326,6 @@ async fn limits_hold_over_all_routers() {
     let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
     let member = |name: &'static str| {
         move |settings: &mut Settings, http: SocketAddr| {
-            settings.peers.peer_timeout_ms = 5000;
             settings.membership = Some(Membership::new(name, &http.to_string(), "-"));
         }
     };

@@ -10,6 +10,7 @@
 //!
 //! Rows and statements come in one stream, so the log is read once.
 
+mod expiry;
 mod extent;
 mod reader;
 mod sids;
@@ -29,6 +30,7 @@ use crate::probe::is_on;
 pub use changes::{
     Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Shown, Statement, Table, Xid,
 };
+pub use expiry::{Expiry, First, expiry, first_behind, keep_for};
 pub use extent::extent;
 pub use reader::{Reader, is_gap};
 pub(crate) use sids::sids;

@@ -424,12 +424,13 @@ pub(super) async fn finish(
 }
 
 /// Gives a MariaDB server that got another one's files the position of these, as the backup noted it.
-/// It follows nobody then.
+/// It follows nobody then. Binary logs that it got (`has_logs`) stay if they end there; says whether it has any.
 pub async fn take_position(
     destination: &Login,
     gtids: &str,
+    has_logs: bool,
     timeout_ms: u64,
-) -> Result<Position, Error> {
+) -> Result<(Position, bool), Error> {
     const OPERATION: &str = "take its position";
     let mut link = Link::open(destination, timeout_ms).await?;
     let position = Position::parse(Engine::MariaDb, gtids).ok_or_else(|| Error::Reply {
@@ -438,12 +439,19 @@ pub async fn take_position(
         what: format!("the backup notes the position {gtids:?}"),
     })?;
     detach(&mut link, timeout_ms).await?;
-    let reset = words::RESET_LOG.of(link.version());
+    let logged = link.cell(OPERATION, "SELECT @@gtid_binlog_pos", timeout_ms);
+    let logged = logged.await?.unwrap_or_default();
+    let keeps_logs =
+        has_logs && Position::parse(Engine::MariaDb, &logged).as_ref() == Some(&position);
     let gtids = quoted(&position.to_string());
-    let sql =
-        format!("{reset}; SET GLOBAL gtid_binlog_state={gtids}; SET GLOBAL gtid_slave_pos={gtids}");
+    if !keeps_logs {
+        let reset = words::RESET_LOG.of(link.version());
+        let sql = format!("{reset}; SET GLOBAL gtid_binlog_state={gtids}");
+        link.run(OPERATION, &sql, timeout_ms).await?;
+    }
+    let sql = format!("SET GLOBAL gtid_slave_pos={gtids}");
     link.run(OPERATION, &sql, timeout_ms).await?;
-    Ok(position)
+    Ok((position, keeps_logs))
 }
 
 async fn drop_unfinished(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {

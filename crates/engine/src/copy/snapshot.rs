@@ -232,7 +232,7 @@ fn state_until(state: &str, position: &Position) -> String {
         };
         let end = u32::try_from(domain)
             .ok()
-            .and_then(|domain| last.get(&domain));
+            .and_then(|domain| last.get(domain));
         let before =
             end.is_some_and(|end| sequence < end.sequence && server != u64::from(end.server_id));
         if before {

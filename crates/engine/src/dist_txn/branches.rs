@@ -21,6 +21,7 @@ use crate::binlog;
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
 use crate::replication::heartbeat::position;
+use crate::replication::writes::{expect_writes, of_no_writes};
 
 /// XAER_NOTA: there is no such branch, or somebody else is at it.
 pub(crate) const NOT_THERE: u16 = 1397;
@@ -150,7 +151,8 @@ pub(crate) enum Told {
     NotThere,
 }
 
-/// Tells a server how a prepared transaction ends, whoever began it. `name` is as XA statements have it.
+/// Tells a primary how a prepared transaction ends, whoever began it. `name` is as XA statements have it. One that takes no
+/// writes any more is left as it is: it gets the end from the next primary.
 pub(crate) async fn end_transaction(
     link: &mut Link,
     name: &str,
@@ -161,14 +163,14 @@ pub(crate) async fn end_transaction(
         Verdict::Commit => "COMMIT",
         Verdict::Abort => "ROLLBACK",
     };
-    let sql = format!("XA {verb} {name}");
-    let told = link.run("end a prepared transaction", &sql, timeout_ms);
-    match told.await {
+    const OPERATION: &str = "end a prepared transaction";
+    let sql = format!("{}; XA {verb} {name}", expect_writes());
+    match link.run(OPERATION, &sql, timeout_ms).await {
         Ok(()) => Ok(Told::Ended),
         Err(error) => match error.number() {
             Some(ROLLED_BACK) => Ok(Told::RolledBack),
             Some(NOT_THERE) => Ok(Told::NotThere),
-            _ => Err(error),
+            _ => Err(of_no_writes(error, OPERATION, link.address())),
         },
     }
 }

@@ -24,6 +24,7 @@ use mysql_async::Row;
 
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
+use crate::replication::writes::{expect_writes, of_no_writes};
 use crate::requirements::binlog_filters;
 
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
@@ -79,7 +80,9 @@ pub async fn make(link: &mut Link, farm: u64, key: &Key, timeout_ms: u64) -> Res
     if form.as_deref() == Some(decision::FORM) {
         return keep_key(link, farm, key, timeout_ms).await;
     }
-    link.run(OPERATION, &decision::tables(), timeout_ms).await?;
+    let tables = format!("{}; {}", expect_writes(), decision::tables());
+    let made = link.run(OPERATION, &tables, timeout_ms).await;
+    made.map_err(|error| of_no_writes(error, OPERATION, link.address()))?;
     keep_key(link, farm, key, timeout_ms).await?;
     for routine in decision::routines() {
         match link.run(OPERATION, &routine, timeout_ms).await {
@@ -148,23 +151,53 @@ pub async fn look(
 
 /// Writes a row that says abort, on the coordinator group's primary. While the coordinator group's own transaction is open
 /// with its row in it this waits, for a second.
+///
+/// A server that becomes read-only meanwhile gets no row: the next primary gets one of its own, and this server could not
+/// follow it.
+///
+/// # Errors
+/// The server fails, or takes no writes any more. A row that it has all the same is found by the next question.
 pub async fn bar(link: &mut Link, id: &GlobalId, key: &Key, timeout_ms: u64) -> Result<Bar, Error> {
     const OPERATION: &str = "bar a transaction from being decided";
     let sql = format!(
-        "SET SESSION innodb_lock_wait_timeout = 1; \
-         INSERT INTO heddle.mark (id, state, branches) VALUES (X'{id}', 'abort', ''); COMMIT"
+        "SET SESSION innodb_lock_wait_timeout = 1; {}",
+        at_a_primary(&format!(
+            "INSERT INTO heddle.mark (id, state, branches) VALUES (X'{id}', 'abort', '')"
+        ))
     );
     let mut answer = unless_missing(link.run(OPERATION, &sql, timeout_ms).await);
     if let Ok(None) = answer {
         make(link, id.farm, key, timeout_ms).await?;
         answer = link.run(OPERATION, &sql, timeout_ms).await.map(Some);
     }
-    match answer {
-        Ok(_) => Ok(Bar::Stands),
-        Err(error) if error.number() == Some(TAKEN) => Ok(Bar::Taken),
-        Err(error) if error.number().is_some_and(|it| LOCKED.contains(&it)) => Ok(Bar::Open),
-        Err(error) => Err(error),
+    let Err(error) = answer else {
+        return Ok(Bar::Stands);
+    };
+    let error = undo(link, OPERATION, error, timeout_ms).await?;
+    match error.number() {
+        Some(TAKEN) => Ok(Bar::Taken),
+        Some(number) if LOCKED.contains(&number) => Ok(Bar::Open),
+        _ => Err(error),
     }
+}
+
+/// Changes of rows in one transaction, which is committed where the server takes writes.
+fn at_a_primary(changes: &str) -> String {
+    let expected = expect_writes();
+    format!("BEGIN; {changes}; {expected}; COMMIT; {expected}")
+}
+
+/// Ends the transaction in which a server refused a statement; gives the refusal.
+async fn undo(
+    link: &mut Link,
+    operation: &'static str,
+    error: Error,
+    timeout_ms: u64,
+) -> Result<Error, Error> {
+    if error.number().is_some() {
+        link.run(operation, "ROLLBACK", timeout_ms).await?;
+    }
+    Ok(of_no_writes(error, operation, link.address()))
 }
 
 /// Seconds since a row was written, as both engines write them to the row and read them.
@@ -260,12 +293,14 @@ async fn delete(
         return Ok(());
     }
     let ids: Vec<String> = ids.iter().map(|id| format!("X'{id}'")).collect();
-    let sql = format!(
-        "DELETE FROM heddle.mark WHERE id IN ({ids}); DELETE FROM heddle.xid WHERE id IN ({ids}); \
-         COMMIT",
+    let sql = at_a_primary(&format!(
+        "DELETE FROM heddle.mark WHERE id IN ({ids}); DELETE FROM heddle.xid WHERE id IN ({ids})",
         ids = ids.join(",")
-    );
-    link.run(operation, &sql, timeout_ms).await
+    ));
+    match link.run(operation, &sql, timeout_ms).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(undo(link, operation, error, timeout_ms).await?),
+    }
 }
 
 /// `None` where there is no such table yet.

@@ -20,8 +20,9 @@ use std::time::Duration;
 use channel::Fingerprint;
 use enginesql::Version;
 use enginesql::words::Source;
+use futures_util::{StreamExt, stream};
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, OptsBuilder, Row, Value};
+use mysql_async::{Conn, DriverError, InfileData, OptsBuilder, Row, Value};
 use mysql_wire::auth;
 use tokio::task::JoinHandle;
 
@@ -75,6 +76,8 @@ pub struct Login {
     pub password: String,
     pub tls: LinkTls,
     pub known: Known,
+    /// What is known to run there: another engine is another server, and is refused.
+    pub engine: Option<farm::Engine>,
 }
 
 /// Secrets stay out of logs.
@@ -95,8 +98,7 @@ impl Login {
         }
     }
 
-    /// Whether the driver may log in by itself: on this machine without TLS, where it is known who
-    /// answers.
+    /// Whether the driver may log in by itself: on this machine without TLS, where it is known who answers.
     fn is_near(&self, addresses: &[SocketAddr]) -> bool {
         let is_plain = matches!(self.tls, LinkTls::Off | LinkTls::Preferred);
         let is_here = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
@@ -249,6 +251,7 @@ impl Link {
             server: address.clone(),
             what: format!("@@version is {text:?}"),
         })?;
+        Error::unless_engine(login.engine, &version, &address)?;
         Ok(Link {
             conn,
             version,
@@ -367,6 +370,24 @@ impl Link {
     ) -> Result<Option<String>, Error> {
         let rows = self.rows(operation, sql, timeout_ms).await?;
         Ok(rows.first().and_then(|row| text_at(row, 0)))
+    }
+
+    /// Runs a LOAD DATA LOCAL whose file has these bytes.
+    pub(crate) async fn load(
+        &mut self,
+        operation: &'static str,
+        sql: &str,
+        data: &[u8],
+        timeout_ms: u64,
+    ) -> Result<(), Error> {
+        const PIECE_BYTES: usize = 1 << 20;
+        let pieces: Vec<Vec<u8>> = data.chunks(PIECE_BYTES).map(<[u8]>::to_vec).collect();
+        self.conn.set_infile_handler(async move {
+            let pieces = pieces.into_iter().map(|piece| Ok(piece.into()));
+            let data: InfileData = stream::iter(pieces).boxed();
+            Ok(data)
+        });
+        self.run(operation, sql, timeout_ms).await
     }
 
     fn finish<T>(
@@ -544,6 +565,7 @@ mod tests {
             password: String::new(),
             tls: LinkTls::Off,
             known: Known::Nothing,
+            engine: None,
         };
         let error = Link::open(&login, 5000)
             .await
@@ -566,6 +588,7 @@ mod tests {
             password: String::new(),
             tls: LinkTls::Off,
             known: Known::Nothing,
+            engine: None,
         };
         let error = Link::open(&login, 50)
             .await

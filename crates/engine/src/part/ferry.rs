@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use changes::MOVE;
 use mysql_async::Row;
 use mysql_async::prelude::Queryable;
 use sqltext::ticked;
@@ -12,7 +13,9 @@ use crate::accounts::needed::Feature;
 use crate::accounts::own_privileges::demand;
 use crate::copy::{Column, Form, put_row};
 use crate::error::Error;
+use crate::heartbeat;
 use crate::link::{Link, Login, bytes_at, text_at};
+use crate::replication::writes::{expect_writes, of_no_writes};
 
 /// A statement is sent when it has so many bytes; one row may make it longer.
 const STATEMENT_BYTES: usize = 1 << 20;
@@ -23,6 +26,28 @@ const KEYS_MAX: usize = 500;
 /// One statement's rows take no longer.
 const STATEMENT: Duration = Duration::from_secs(120);
 const STATEMENT_MS: u64 = 120_000;
+
+/// A transaction of a move. Its row of Heddle's own, which is gone at its end, tells who reads the log that no client
+/// wrote the rest. A server that takes no writes any more refuses it: Heddle's account may write there, and nobody would
+/// get what it wrote.
+fn begin() -> String {
+    format!(
+        "ROLLBACK; SET @heddle_move = CONCAT('{MOVE}', UUID()); BEGIN; {}; \
+         INSERT INTO heddle.heartbeat (router, beats) VALUES (@heddle_move, 0)",
+        expect_writes()
+    )
+}
+
+/// Where the server takes writes behind the commit, the next primary gets what was committed.
+fn ending() -> String {
+    format!(
+        "DELETE FROM heddle.heartbeat WHERE router = @heddle_move; {0}; COMMIT; {0}",
+        expect_writes()
+    )
+}
+
+/// What writes the heartbeat by which the table is made.
+const HEARTBEAT: &str = "move";
 
 const READ: &str = "give rows that move";
 const WRITE: &str = "take rows that move";
@@ -61,6 +86,7 @@ impl Ferry {
         from.run(OPERATION, LEVEL, timeout_ms).await?;
         to.run(OPERATION, WRITING, timeout_ms).await?;
         to.run(OPERATION, LEVEL, timeout_ms).await?;
+        heartbeat::write(&mut to, HEARTBEAT, timeout_ms).await?;
         Ok(Ferry { from, to })
     }
 
@@ -86,7 +112,9 @@ impl Ferry {
         piece.last = rows.last().filter(|_| full).map(|row| key_of(table, row));
         for statement in statements(table, &rows) {
             piece.bytes += statement.len() as u64;
+            self.write(begin().into_bytes()).await?;
             self.write(statement).await?;
+            self.write(ending().into_bytes()).await?;
         }
         piece.rows = rows.len() as u64;
         Ok(piece)
@@ -105,12 +133,12 @@ impl Ferry {
                 table.full(),
                 table.only
             );
-            self.write(b"BEGIN".to_vec()).await?;
+            self.write(begin().into_bytes()).await?;
             self.write(delete.into_bytes()).await?;
             for statement in statements(table, &rows) {
                 self.write(statement).await?;
             }
-            self.write(b"COMMIT".to_vec()).await?;
+            self.write(ending().into_bytes()).await?;
         }
         Ok(brought)
     }
@@ -205,7 +233,10 @@ impl Ferry {
         let server = self.to.address().to_owned();
         let run = self.to.conn().query_drop(statement);
         match tokio::time::timeout(STATEMENT, run).await {
-            Ok(done) => done.map_err(|error| Error::from_driver(WRITE, &server, &error)),
+            Ok(done) => done.map_err(|error| {
+                let error = Error::from_driver(WRITE, &server, &error);
+                of_no_writes(error, WRITE, &server)
+            }),
             Err(_) => Err(Error::Timeout {
                 operation: WRITE,
                 server,
@@ -258,10 +289,14 @@ pub(super) async fn delete_piece(
         }
     }
     let sql = format!(
-        "DELETE FROM {} WHERE {condition}; SELECT ROW_COUNT()",
-        table.full()
+        "{}; DELETE FROM {} WHERE {condition}; SET @heddle_rows = ROW_COUNT(); {}; SELECT @heddle_rows",
+        begin(),
+        table.full(),
+        ending()
     );
-    let sets = link.sets(OPERATION, &sql, STATEMENT_MS).await?;
+    let sets = link.sets(OPERATION, &sql, STATEMENT_MS).await;
+    let server = link.address().to_owned();
+    let sets = sets.map_err(|error| of_no_writes(error, OPERATION, &server))?;
     let last = sets.last().and_then(|rows| rows.first());
     let count = last.and_then(|row| text_at(row, 0));
     Ok((count.and_then(|it| it.parse().ok()).unwrap_or(0), end))
@@ -275,7 +310,10 @@ impl PartTable {
     pub async fn prepare_to_delete(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
         let settings = "SET NAMES utf8mb4, character_set_results=NULL; \
                         SET SESSION time_zone='+00:00', foreign_key_checks=0";
-        link.run("set up deletions", settings, timeout_ms).await
+        link.run("set up deletions", settings, timeout_ms).await?;
+        heartbeat::write(link, HEARTBEAT, timeout_ms)
+            .await
+            .map(drop)
     }
 
     /// Deletes the rows that are meant within a stretch of the table; see there.

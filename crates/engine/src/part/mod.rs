@@ -13,6 +13,7 @@
 mod ferry;
 mod key;
 mod prepared;
+mod writers;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use ferry::{Ferry, Piece};
 pub use key::{Key, KeyPart};
 pub(crate) use key::{compared, parts};
 pub use prepared::prepared_now;
+pub use writers::await_writers;
 
 use enginesql::quoted;
 use sqltext::ticked;

@@ -18,6 +18,18 @@ const MAKE: [&str; 2] = [
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
 const MISSING: [u16; 2] = [1146, 1049];
 
+/// A primary's number; `None` where nobody has asked for one order over all groups yet.
+///
+/// # Errors
+/// The server fails.
+pub async fn number(link: &mut Link, timeout_ms: u64) -> Result<Option<u64>, Error> {
+    let sql = "SELECT number FROM heddle.clock WHERE id = 1";
+    match link.cell("read the logical clock", sql, timeout_ms).await {
+        Err(error) if error.number().is_some_and(|it| MISSING.contains(&it)) => Ok(None),
+        answer => Ok(answer?.and_then(|it| it.parse().ok())),
+    }
+}
+
 /// Raises a primary's number to this one, making the table where it is missing. Gives the number that it has
 /// afterwards, `None` where the server takes no writes. It may wait for as long as commits wait for replicas.
 ///

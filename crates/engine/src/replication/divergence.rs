@@ -28,6 +28,9 @@ pub struct Divergence {
     /// What the server lacks is no longer in the primary's binary logs. Known at once on MySQL only;
     /// see [`is_out_of_reach`].
     pub out_of_reach: bool,
+    /// The primary has transactions that the server itself wrote and does not have any more. A MySQL that
+    /// replicates passes over what bears its own `server_id`, so it would lack them for ever, in silence.
+    pub lost_own: bool,
 }
 
 /// Compares a server with the primary it should follow.
@@ -43,12 +46,16 @@ pub async fn divergence(
 }
 
 async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<Divergence, Error> {
-    let sql = "SELECT @@global.gtid_executed";
-    let mine = link.cell(OPERATION, sql, timeout_ms).await?;
-    let mine = quoted(&mine.unwrap_or_default().replace('\n', ""));
+    let sql = "SELECT @@global.gtid_executed, @@server_uuid";
+    let rows = link.rows(OPERATION, sql, timeout_ms).await?;
+    let own = |index| rows.first().and_then(|row| text_at(row, index));
+    let (mine, uuid) = (own(0).unwrap_or_default(), own(1).unwrap_or_default());
+    let mine = quoted(&mine.replace('\n', ""));
     let sql = format!(
         "SELECT GTID_SUBTRACT({mine}, @@global.gtid_executed), \
-         GTID_SUBTRACT(@@global.gtid_purged, {mine}), @@global.gtid_executed"
+         GTID_SUBTRACT(@@global.gtid_purged, {mine}), @@global.gtid_executed, \
+         GTID_SUBTRACT(@@global.gtid_executed, {mine}) LIKE {}",
+        quoted(&format!("%{uuid}%"))
     );
     let rows = primary.rows(OPERATION, &sql, timeout_ms).await?;
     let cell = |index| {
@@ -73,6 +80,7 @@ async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<D
         count,
         since: cell(2),
         out_of_reach: !cell(1).is_empty(),
+        lost_own: !uuid.is_empty() && cell(3) == "1",
     })
 }
 
@@ -211,7 +219,7 @@ impl History {
             errant: errant.join(","),
             count,
             since: since.join(","),
-            out_of_reach: false,
+            ..Divergence::default()
         }
     }
 }

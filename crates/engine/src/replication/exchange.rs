@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::link::watch::WATCHES;
 use crate::link::{Link, Login, text, text_at};
 use crate::probe::{Replica, Thread, is_on, replica};
-use crate::replication::{AcksSet, acks_sql, semi_sync_side};
+use crate::replication::{AcksSet, acks_sql, follows, semi_sync_side};
 
 /// A wait for a position looks again so often whether the applier still runs.
 const SLICE_MS: u64 = 200;
@@ -189,17 +189,40 @@ pub async fn repoint(
     relaxed: bool,
     timeout_ms: u64,
 ) -> Result<(), Error> {
-    const OPERATION: &str = "follow another primary";
-    let change = words::change_primary(link.version(), primary.as_source());
-    let (stop, start) = (
-        words::STOP.of(link.version()),
+    let (point, start) = (
+        point_sql(link, primary, relaxed),
         words::START.of(link.version()),
     );
-    let mut sql = format!("{stop}; {change}; {start}");
-    if relaxed {
-        sql = format!("{RELAXED}; {sql}");
+    let sql = format!("{point}; {start}");
+    link.run("follow another primary", &sql, timeout_ms).await
+}
+
+/// The same as far as it can be done before the new primary takes writes: [`start`] is left to do. A server
+/// that follows nobody is left as it is, and so is one that was pointed there already: it may have been started
+/// since, and this step comes late.
+pub async fn point(
+    link: &mut Link,
+    primary: &Login,
+    relaxed: bool,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    match crate::replication::status(link, timeout_ms).await? {
+        None => return Ok(()),
+        Some(now) if follows(&now, primary) => return Ok(()),
+        Some(_) => {}
     }
-    link.run(OPERATION, &sql, timeout_ms).await
+    let sql = point_sql(link, primary, relaxed);
+    link.run("be pointed at another primary", &sql, timeout_ms)
+        .await
+}
+
+fn point_sql(link: &Link, primary: &Login, relaxed: bool) -> String {
+    let change = words::change_primary(link.version(), primary.as_source());
+    let stop = words::STOP.of(link.version());
+    match relaxed {
+        true => format!("{RELAXED}; {stop}; {change}"),
+        false => format!("{stop}; {change}"),
+    }
 }
 
 /// Lets a replica go on where it was halted.
@@ -296,21 +319,38 @@ pub async fn in_transactions(link: &mut Link, timeout_ms: u64) -> Result<Vec<u64
     Ok(rows.iter().filter_map(id).collect())
 }
 
-/// Ends these connections; one that has ended by itself is as good. Gives how many there were.
+/// Ends these connections, all in one packet; one that has ended by itself is as good. Gives how many there
+/// were.
 pub async fn kill(link: &mut Link, ids: &[u64], timeout_ms: u64) -> Result<u64, Error> {
-    const NO_SUCH_THREAD: u16 = 1094;
     let mut killed = 0;
-    for id in ids {
-        match link
-            .run("end a connection", &format!("KILL {id}"), timeout_ms)
-            .await
-        {
-            Ok(()) => killed += 1,
-            Err(error) if error.number() == Some(NO_SUCH_THREAD) => {}
+    let mut left = ids;
+    // The first that is gone already ends the packet: the rest is sent again.
+    while !left.is_empty() {
+        let each: Vec<String> = left.iter().map(|id| format!("KILL {id}")).collect();
+        let sql = each.join("; ");
+        let there = match link.run("end connections", &sql, timeout_ms).await {
+            Ok(()) => left.len(),
+            Err(Error::Refused {
+                number: NO_SUCH_THREAD,
+                message,
+                ..
+            }) => place_in(left, &message),
             Err(error) => return Err(error),
-        }
+        };
+        killed += there as u64;
+        left = left.get(there + 1..).unwrap_or_default();
     }
     Ok(killed)
+}
+
+/// ER_NO_SUCH_THREAD.
+const NO_SUCH_THREAD: u16 = 1094;
+
+/// The place of the connection that a refusal names; the first where it names none.
+fn place_in(ids: &[u64], refusal: &str) -> usize {
+    let mut numbers = refusal.split(|c: char| !c.is_ascii_digit());
+    let named = numbers.find_map(|number| number.parse::<u64>().ok());
+    ids.iter().position(|id| Some(*id) == named).unwrap_or(0)
 }
 
 async fn client_ids(link: &mut Link, timeout_ms: u64) -> Result<Vec<u64>, Error> {
@@ -431,4 +471,16 @@ fn read(link: &Link, operation: &'static str, text: &str) -> Result<Position, Er
         server: link.address().to_owned(),
         what: format!("the position is {}", quoted(&text)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_connection_that_was_gone() {
+        assert_eq!(place_in(&[7, 17, 1], "Unknown thread id: 17"), 1);
+        assert_eq!(place_in(&[7, 17, 1], "Unbekannte Thread-ID: 1"), 2);
+        assert_eq!(place_in(&[7], "somebody has gone"), 0);
+    }
 }

@@ -24,9 +24,11 @@ pub(crate) mod divergence;
 pub mod errant;
 pub mod exchange;
 pub mod heartbeat;
+pub mod log_end;
 pub(crate) mod retirement;
 pub mod term;
 pub mod topology;
+pub(crate) mod writes;
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
 pub const ACK_WAIT_FOREVER_MS: u64 = u32::MAX as u64;
@@ -125,23 +127,25 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
     {
         return acknowledge_now(link, timeout_ms).await;
     }
+    let mut sql = Vec::new();
     if before.is_some() {
         // What the relay log still holds is fetched again from the primary, which is alive.
-        let stop = words::STOP.of(link.version());
-        link.run("stop replicating", stop, timeout_ms).await?;
+        sql.push(words::STOP.of(link.version()).to_owned());
     } else if link.version().engine == Engine::MariaDb {
         // A former primary starts after its own last commit, not after what it once received.
         let own = link
             .cell("read its position", "SELECT @@gtid_binlog_pos", timeout_ms)
             .await?;
         if own.is_some_and(|position| !position.is_empty()) {
-            let sql = "SET GLOBAL gtid_slave_pos=@@gtid_binlog_pos";
-            link.run("set its position", sql, timeout_ms).await?;
+            let position = "SET GLOBAL gtid_slave_pos=@@gtid_binlog_pos";
+            sql.push(position.to_owned());
         }
     }
-    let sql = words::change_primary(link.version(), primary.as_source());
+    sql.push(words::change_primary(link.version(), primary.as_source()));
+    sql.push(words::START.of(link.version()).to_owned());
+    // In one packet: what a router leaves stopped that dies in between would pass for what an operator stopped.
+    let sql = sql.join("; ");
     link.run("follow a primary", &sql, timeout_ms).await?;
-    exchange::start(link, timeout_ms).await?;
     wait_replicating(link, timeout_ms).await
 }
 
@@ -245,7 +249,7 @@ pub(crate) async fn semi_sync_side(
     Ok(name.map(|name| if name.contains(new) { new } else { old }))
 }
 
-/// True when a server follows this primary by GTID already.
+/// True when a server was pointed at this primary by GTID already, whether its threads run or not.
 pub fn follows(now: &Replica, primary: &Login) -> bool {
     now.by_gtid && now.primary_host == primary.host && now.primary_port == primary.port
 }
@@ -296,6 +300,7 @@ mod tests {
             password: password.to_owned(),
             tls: crate::LinkTls::Off,
             known: crate::Known::Nothing,
+            engine: None,
         }
     }
 

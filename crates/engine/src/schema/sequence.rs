@@ -7,6 +7,7 @@ use sqltext::ticked;
 
 use crate::error::Error;
 use crate::link::{Link, text_at};
+use crate::replication::writes::{expect_writes, of_no_writes};
 
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
 const MISSING: [u16; 2] = [1146, 1049];
@@ -14,7 +15,7 @@ const MISSING: [u16; 2] = [1146, 1049];
 const TAKE: &str = "take ids";
 
 /// Takes `count` ids that are not below `least`, and gives the first; `None` when nothing is known of
-/// the table yet. The commit has been acknowledged.
+/// the table yet. The commit has been acknowledged, and the next primary has it.
 pub async fn take(
     link: &mut Link,
     table: &str,
@@ -23,14 +24,17 @@ pub async fn take(
     timeout_ms: u64,
 ) -> Result<Option<u64>, Error> {
     let sql = format!(
-        "SET @heddle_id = NULL; \
+        "SET @heddle_id = NULL; BEGIN; \
          UPDATE heddle.sequence SET next = (@heddle_id := GREATEST(next, {least})) + {count} \
-         WHERE name = {}; COMMIT; SELECT @heddle_id",
-        quoted(table)
+         WHERE name = {}; {}; COMMIT; {}; SELECT @heddle_id",
+        quoted(table),
+        expect_writes(),
+        expect_writes()
     );
     let sets = match link.sets(TAKE, &sql, timeout_ms).await {
         Err(error) if error.number().is_some_and(|it| MISSING.contains(&it)) => return Ok(None),
-        other => other?,
+        Err(error) => return Err(of_no_writes(error, TAKE, link.address())),
+        Ok(sets) => sets,
     };
     let cell = sets.last().and_then(|rows| text_at(rows.first()?, 0));
     Ok(cell.and_then(|text| text.parse().ok()))

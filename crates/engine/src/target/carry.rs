@@ -221,6 +221,10 @@ impl Target {
         }
         let mut found = Vec::new();
         for change in &transaction.changes {
+            if let Change::Statement(run) = change {
+                let what = self.run_again(run).await?;
+                found.extend(what.map(|it| format!("group {}, {gtid}: {it}", transaction.group)));
+            }
             let Change::Row(row) = change else { continue };
             let statements = Statements::of(row, tables)?;
             if let Some(what) = self.carry_row(row, &statements).await? {
@@ -505,6 +509,7 @@ mod tests {
         let transaction = Transaction {
             group: "g".to_owned(),
             gtid: Some("0-1-1".to_owned()),
+            is_move: false,
             changes,
             token: String::new(),
             bytes: 0,

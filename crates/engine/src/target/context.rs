@@ -1,7 +1,7 @@
 //! With what a definition was run, as the stream tells it, given to the target's session; and that session as it was.
 //!
 //! The text itself comes in UTF-8, so the client's character set stays what it is. What belongs to statements whose rows
-//! were not logged (`insert_id`, `rand_seeds`, `variables`) is left out: they are not applied.
+//! were not logged (`insert_id`, `rand_seeds`, `variables`) is set by [`super::run`].
 
 use enginesql::quoted;
 use serde_json::{Map, Value};
@@ -33,7 +33,7 @@ const AS_BEFORE: [&str; 3] = [
 ];
 
 /// The settings, one statement each.
-fn settings(context: &Map<String, Value>) -> Vec<String> {
+pub(super) fn settings(context: &Map<String, Value>) -> Vec<String> {
     let mut all = Vec::new();
     let text = |name: &str| context.get(name).and_then(Value::as_str);
     for name in ["sql_mode", "time_zone"] {

@@ -10,13 +10,14 @@ mod carry;
 mod context;
 mod literal;
 mod progress;
+mod run;
 mod tables;
 
 pub use carry::{Carried, Refusal, Tables};
 pub use progress::{DATABASE, Progress};
 pub use tables::{TargetTable, Ties};
 
-use changes::apply::Described;
+use changes::apply::{Described, names};
 use serde_json::{Map, Value};
 use sqltext::ticked;
 
@@ -39,6 +40,9 @@ const DONE_PERHAPS: [u16; 5] = [1049, 1054, 1068, 1072, 1146];
 const DONE_ALREADY: [u16; 14] = [
     1007, 1008, 1050, 1051, 1060, 1061, 1091, 1304, 1305, 1826, 4091, 4092, 1176, 1347,
 ];
+
+/// ER_BAD_DB_ERROR.
+const NO_DATABASE: u16 = 1049;
 
 /// What a session of the applier has.
 const SETTINGS: &str = "SET NAMES utf8mb4; SET SESSION time_zone='+00:00', sql_mode='NO_AUTO_VALUE_ON_ZERO'; \
@@ -113,7 +117,11 @@ impl Target {
         self.link.run(OPERATION, &checks, STATEMENT_MS).await?;
         if !database.is_empty() {
             let enter = format!("USE {}", ticked(database));
-            self.link.run(OPERATION, &enter, STATEMENT_MS).await?;
+            match self.link.run(OPERATION, &enter, STATEMENT_MS).await {
+                // MariaDB logs a database that is made as the session's.
+                Err(error) if error.number() == Some(NO_DATABASE) && is_of_database(sql) => {}
+                other => other?,
+            }
         }
         self.enter_context(context).await?;
         let defined = self.link.run(OPERATION, sql, DEFINITION_MS).await;
@@ -149,7 +157,27 @@ impl Target {
     }
 }
 
+/// True for a statement that makes, changes or drops a database.
+fn is_of_database(sql: &str) -> bool {
+    let words = names(sql);
+    let is = |at: usize, word: &str| words.get(at).is_some_and(|it| it == word);
+    let at = if is(1, "OR") { 3 } else { 1 };
+    is(at, "DATABASE") || is(at, "SCHEMA")
+}
+
 /// How its name is written.
 fn full(table: &Described) -> String {
     format!("{}.{}", ticked(&table.database), ticked(&table.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_about_databases_are_known() {
+        assert!(is_of_database("create database d") && is_of_database("DROP SCHEMA IF EXISTS d"));
+        assert!(is_of_database("CREATE OR REPLACE DATABASE d"));
+        assert!(!is_of_database("CREATE TABLE t (a INT)"));
+    }
 }

@@ -432,6 +432,43 @@ async fn rows_judge(release: Release) {
     assert_eq!(root.error(&calls(third)), 1644);
 }
 
+/// Heddle's account may write into a server that is read-only. The next primary gets such rows and ends of its own, and this
+/// server could not follow it.
+async fn nothing_is_decided_where_another_leads(release: Release) {
+    let Some((server, mut root)) = start(release) else {
+        return;
+    };
+    let mut link = link(&server).await;
+    let (stale, late) = (id(1, &mut root), id(2, &mut root));
+    assert_eq!(
+        decisions::bar(&mut link, &stale, &key(), MS).await,
+        Ok(Bar::Stands)
+    );
+    let mut owner = server.client();
+    let branch = prepare(&mut owner, stale, "INSERT INTO d.t (v) VALUES (1)");
+    root.run("SET GLOBAL read_only = 1");
+    let left = [
+        decisions::bar(&mut link, &late, &key(), MS).await.map(drop),
+        decisions::remove(&mut link, &[stale], MS).await,
+        engine::end_branch(&mut link, &branch, Verdict::Abort, MS)
+            .await
+            .map(drop),
+    ];
+    for left in left {
+        let is_left = matches!(left, Err(engine::Error::Lost { .. }));
+        assert!(is_left, "{left:?}");
+    }
+    let rows = "SELECT COUNT(*) FROM heddle.mark WHERE id <> X'00'";
+    assert_eq!(root.value(rows), "1");
+    root.run("SET GLOBAL read_only = 0");
+    // The link is of use again, and no transaction is open on it.
+    assert_eq!(
+        decisions::bar(&mut link, &late, &key(), MS).await,
+        Ok(Bar::Stands)
+    );
+    assert_eq!(root.value(rows), "2");
+}
+
 /// Branches are found, told from others', and ended by somebody else than their owner.
 async fn branches_end(release: Release) {
     let Some((server, mut root)) = start(release) else {
@@ -516,6 +553,7 @@ on_both! {
     accounts_decide accounts_decide_on_mariadb accounts_decide_on_mysql;
     ids_cannot_be_made_up made_up_ids_on_mariadb made_up_ids_on_mysql;
     barriers_are_the_routers barriers_on_mariadb barriers_on_mysql;
+    nothing_is_decided_where_another_leads replaced_on_mariadb replaced_on_mysql;
     rows_of_nobody_go rows_of_nobody_on_mariadb rows_of_nobody_on_mysql;
     older_routers_decide older_routers_on_mariadb older_routers_on_mysql;
     filters_bar filters_bar_on_mariadb filters_bar_on_mysql;

@@ -22,7 +22,7 @@ impl Client {
 
     /// Puts the current command aside, to run this one, whose answer [`Client::end_heard`] gives.
     pub fn begin_heard(&mut self, request: Request) -> Interrupted {
-        let interrupted = self.interrupt(Outlet::Kept(Transcript::default()));
+        let interrupted = self.interrupt(Outlet::Kept(Box::default()));
         self.play(request);
         interrupted
     }

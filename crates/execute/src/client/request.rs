@@ -208,7 +208,7 @@ impl Request {
     }
 
     /// A COM_QUERY as it came, with this comment in front of its text, for a server that takes attributes.
-    pub(crate) fn with_attributes(&self, comment: &str) -> Vec<u8> {
+    pub(crate) fn with_attributes(&self, comment: &[u8]) -> Vec<u8> {
         let payload = packet::joined(self.frame());
         let attributes = match &self.attributes[..] {
             [] => &NO_ATTRIBUTES,
@@ -219,7 +219,7 @@ impl Request {
             out.push(payload[0]);
             Query {
                 attributes,
-                text: comment.as_bytes(),
+                text: comment,
             }
             .encode(out);
             out.extend_from_slice(&payload[1..]);
@@ -354,7 +354,7 @@ mod tests {
         let mut again = vec![Command::Query as u8];
         again.extend_from_slice(attributes);
         again.extend_from_slice(b"/* c */DO 1");
-        assert_eq!(request.with_attributes("/* c */")[HEADER_BYTES..], again);
+        assert_eq!(request.with_attributes(b"/* c */")[HEADER_BYTES..], again);
     }
 
     #[test]

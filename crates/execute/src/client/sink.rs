@@ -56,8 +56,8 @@ pub(super) enum Outlet {
     Client,
     /// Commands of before are run once more.
     Nowhere,
-    /// Whoever runs a statement of Heddle's own wants it.
-    Kept(Transcript),
+    /// Whoever runs a statement of Heddle's own wants it. Boxed: each client has an outlet, and few have this one.
+    Kept(Box<Transcript>),
     /// The replies to several commands become that to one, which goes there.
     Merged(Box<Series>, Box<Outlet>),
 }
@@ -118,7 +118,7 @@ impl Outlet {
     /// What was kept.
     pub fn into_transcript(self) -> Transcript {
         match self {
-            Outlet::Kept(transcript) => transcript,
+            Outlet::Kept(transcript) => *transcript,
             _ => Transcript::default(),
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     fn what_is_kept_or_goes_nowhere_is_not_for_the_client() {
         let (budget, reply) = (budget(), ok(1, Status::AUTOCOMMIT));
         assert_eq!(Outlet::Nowhere.pass(&reply, &budget), None);
-        let mut kept = Outlet::Kept(Transcript::default());
+        let mut kept = Outlet::Kept(Box::default());
         assert_eq!(kept.pass(&reply, &budget), None);
         assert!(matches!(kept.into_transcript().heard(CAPABILITIES), Heard::Ok { .. }));
     }
@@ -171,7 +171,7 @@ mod tests {
     fn an_answer_of_our_own_becomes_packets_for_a_client_only() {
         let ok = &OkPacket::new(Status::AUTOCOMMIT);
         let refusal = &ErrPacket::new(1105, b"no");
-        for mut outlet in [Outlet::Client, merged(Outlet::Kept(Transcript::default()))] {
+        for mut outlet in [Outlet::Client, merged(Outlet::Kept(Box::default()))] {
             assert!(!outlet.keeps_ok(ok));
             assert!(!outlet.keeps_error(refusal));
             assert!(!outlet.keeps_rows(&["a"], &[], &budget()));
@@ -179,7 +179,7 @@ mod tests {
         assert!(Outlet::Nowhere.keeps_ok(ok));
         assert!(Outlet::Nowhere.keeps_error(refusal));
         assert!(Outlet::Nowhere.keeps_rows(&["a"], &[], &budget()));
-        let mut kept = Outlet::Kept(Transcript::default());
+        let mut kept = Outlet::Kept(Box::default());
         assert!(kept.keeps_error(refusal));
         let Heard::Refused(heard) = kept.into_transcript().heard(CAPABILITIES) else {
             panic!("an error was said");
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_series_of_a_statement_that_is_heard_is_heard() {
         let (budget, reply) = (budget(), ok(1, Status::AUTOCOMMIT));
-        let mut outlet = merged(Outlet::Kept(Transcript::default()));
+        let mut outlet = merged(Outlet::Kept(Box::default()));
         begin(&mut outlet, false);
         assert_eq!(outlet.pass(&reply, &budget), None);
         let Outlet::Merged(_, to) = outlet else {

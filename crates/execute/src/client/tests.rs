@@ -100,6 +100,26 @@ fn commands_that_come_together_are_read_one_after_the_other() {
 }
 
 #[test]
+fn a_right_scramble_is_told_in_front_of_the_next_answer_only() {
+    scripted(
+        |mut client: Client| async move {
+            (client.sequence, client.fast_ok) = (2, true);
+            for _ in 0..2 {
+                client.ok(Status::AUTOCOMMIT).await.expect("the peer reads");
+            }
+        },
+        |mut peer| {
+            let told = receive(&mut peer);
+            let payloads: Vec<&[u8]> = packet::payloads(&told).collect();
+            assert_eq!(payloads[0], [1, auth::FAST_OK]);
+            let is_ok = |payload: &&[u8]| payload.first() == Some(&0);
+            assert!(payloads.len() == 3 && payloads[1..].iter().all(is_ok));
+            assert_eq!([told[3], told[9]], [2, 3], "the packets' numbers");
+        },
+    );
+}
+
+#[test]
 fn a_packet_out_of_order_is_refused() {
     let refused = scripted(
         |mut client: Client| async move { client.read(0).await.expect_err("it is the wrong packet") },

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use backend::{Connection, ConnectionError, Lease, PoolError, SessionState};
 use farm::{Group, ServerId, Snapshot};
 
+use reactor::rarely;
+
 use crate::connections::home::{HOME, group_of};
 use crate::connections::pin::Pins;
 use crate::connections::ties::Ties;
@@ -68,7 +70,7 @@ impl GroupConnections {
             return;
         }
         if self.current.group == HOME {
-            let snapshot = core.shared.published.load();
+            let snapshot = core.glance();
             // From now on the first group is known by its number.
             match snapshot.home().map(|home| home.number) {
                 Some(home) if home == number => {
@@ -106,7 +108,7 @@ impl GroupConnections {
         if self.others.is_empty() || SessionState::same(connection.state(), state) {
             return Ok(Some(held));
         }
-        let brought = Box::pin(connection.become_state(state)).await;
+        let brought = rarely(connection.become_state(state)).await;
         let Err(error) = brought else {
             return Ok(Some(held));
         };
@@ -119,7 +121,7 @@ impl GroupConnections {
 
     /// The session begins in this group, or in the home group. The name may be of no group.
     pub fn begin_in(&mut self, group: Option<&str>, core: &Core) {
-        let snapshot = core.shared.published.load();
+        let snapshot = core.glance();
         if let Some(group) = group.and_then(|name| snapshot.group(name)) {
             self.switch_to(group, core);
         }
@@ -176,6 +178,6 @@ impl GroupConnections {
 
 /// The number of the current seat's group.
 pub fn seat_number(core: &Core, connections: &GroupConnections) -> u32 {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     connections.group(&snapshot).map_or(connections.current.group, |group| group.number)
 }

@@ -41,6 +41,9 @@ impl Pins {
         .union(Pins::HANDLER)
         .union(Pins::TEXT_PREPARE);
 
+    /// Pieces of work, which end by themselves, as transactions do.
+    pub const WORK: Pins = Pins::LOCK_TABLES.union(Pins::XA);
+
     /// What surely ends with COM_RESET_CONNECTION.
     pub(crate) const RENEWABLE: Pins = Pins::USER_VARIABLE
         .union(Pins::TEMPORARY_TABLE)
@@ -163,6 +166,17 @@ mod tests {
         assert_eq!(Pins::of(Class::Set, session, Facts::empty()), Pins::empty());
         assert_eq!(Pins::of(Class::Lock, Verb::UnlockTables, Facts::empty()), Pins::empty());
         assert_eq!(Pins::of(Class::Read, Verb::Select, Facts::empty()), Pins::empty());
+    }
+
+    #[test]
+    fn a_transaction_ends_by_itself_and_a_temporary_table_does_not() {
+        for pins in [Pins::XA, Pins::LOCK_TABLES | Pins::USER_VARIABLE] {
+            assert!(pins.intersects(Pins::WORK), "{pins:?}");
+        }
+        let lasting = Pins::TEMPORARY_TABLE | Pins::USER_LOCK;
+        for pins in [Pins::empty(), lasting, Pins::NEXT_TRANSACTION] {
+            assert!(!pins.intersects(Pins::WORK), "{pins:?}");
+        }
     }
 
     #[test]

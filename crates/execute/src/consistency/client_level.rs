@@ -40,14 +40,14 @@ pub fn writes_of(core: &Core, identity: &Identity, address: IpAddr) -> Arc<Clien
         false => core.settings().consistency.client_scope,
     };
     let number = scope.number(&profile.user, address, identity.process.as_deref());
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     core.shared.reads.writes.of(number, &snapshot)
 }
 
 /// The writes of all internal sessions of Heddle's own account.
 pub fn own_writes(core: &Core, own: &Own) -> Arc<ClientWrites> {
     let number = OF_OWN.number(own.user.as_bytes(), NOWHERE.ip(), None);
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     core.shared.reads.writes.of(number, &snapshot)
 }
 
@@ -107,7 +107,7 @@ fn take_client_writes(
     connections: &mut GroupConnections,
     transaction: &mut Transaction,
 ) {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let Some(group) = connections.group(&snapshot) else {
         return;
     };
@@ -118,7 +118,7 @@ fn take_client_writes(
     seen.unproved |= required.doubts > 0;
     seen.unlogged |= required.unlogged;
     if let Some(position) = required.position {
-        keeping::require(core, connections, position);
+        keeping::require(core, connections, &position);
     }
 }
 
@@ -130,7 +130,7 @@ pub fn tell_client(
     transaction: &Transaction,
     position: Option<&Position>,
 ) {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let Some(group) = connections.group(&snapshot) else {
         return;
     };
@@ -142,7 +142,7 @@ pub fn tell_client(
 
 /// The same in groups of which nothing is known.
 pub fn tell_client_everywhere(core: &Core, transaction: &Transaction) {
-    for group in &core.shared.published.load().groups {
+    for group in &core.glance().groups {
         transaction.writes.doubt(group);
     }
 }
@@ -154,7 +154,7 @@ pub(crate) fn tell_client_unlogged(
     connections: &GroupConnections,
     transaction: &Transaction,
 ) {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     if let Some(group) = connections.group(&snapshot) {
         transaction.writes.note_unlogged(group);
     }
@@ -168,7 +168,7 @@ pub(crate) fn prove_to_client(
     position: &Position,
 ) {
     let doubts = connections.current.seen.client_doubts;
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     if let Some(group) = connections.group(&snapshot).filter(|_| doubts > 0) {
         transaction.writes.prove(group, doubts, position);
     }
@@ -183,13 +183,13 @@ pub(crate) fn need_of_text(
     shape: &Shape,
     text: &[u8],
 ) -> Option<Position> {
-    let plain = shape.class == Class::Read && shape.verb == Verb::Select;
+    let plain = shape.class == Class::Read && matches!(shape.verb, Verb::Select);
     let seen = &connections.current.seen;
     if !plain || !promises.level_of(shape).has_required() || seen.unproved || seen.unlogged {
         return None;
     }
     let required = seen.required.as_deref()?;
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let clock = core.shared.reads.clocks.of(&connections.group(&snapshot)?.name);
     clock.want(core.now_us());
     let need = clock.narrowed(required, &variables.tables_read(shape, text)?)?;

@@ -126,10 +126,10 @@ impl Seen {
     }
 
     /// Reads of the group must have this from now on.
-    fn raise(&mut self, position: Position, executed: Option<&Position>) {
+    fn raise(&mut self, position: &Position, executed: Option<&Position>) {
         match &mut self.required {
-            Some(required) => required.join_among(&position, executed),
-            None => self.required = Some(Box::new(position)),
+            Some(required) => required.join_among(position, executed),
+            None => self.required = Some(Box::new(position.clone())),
         }
     }
 

@@ -27,6 +27,7 @@ pub fn new_run(session: &mut Session, mut shape: Shape, job: Job) -> Run {
     let alone = variables.status.contains(Status::AUTOCOMMIT)
         && !variables.status.contains(Status::IN_TRANS);
     let settings = core.settings().reads.transient;
+    let began = session.run.measured.as_ref().map(|measured| measured.began);
     Run {
         shape,
         job,
@@ -35,7 +36,7 @@ pub fn new_run(session: &mut Session, mut shape: Shape, job: Job) -> Run {
         resume: None,
         began_us: match shape.class == Class::Read && alone {
             true => 0,
-            false => core.now_us(),
+            false => began.map_or_else(|| core.now_us(), |moment| core.at_us(moment)),
         },
         lost_on: None,
         hold: None,
@@ -84,7 +85,7 @@ pub(crate) fn pass_over(
     let now_us = core.now_us();
     core.balance.borrow_mut().failed(server, now_us);
     if core.settings().reads.failover == Failover::Master {
-        let snapshot = core.shared.published.load();
+        let snapshot = core.glance();
         let group = connections.group(&snapshot).into_iter();
         let servers = group.flat_map(|group| &group.servers);
         let replicas = servers.filter(|server| server.status != Role::Primary);

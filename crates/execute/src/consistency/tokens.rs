@@ -96,7 +96,7 @@ pub(crate) async fn take_token(
             continue;
         };
         connections.switch_to(group, core);
-        keeping::require(core, connections, promise.position);
+        keeping::require(core, connections, &promise.position);
         connections.switch_to(here, core);
     }
     Ok(())

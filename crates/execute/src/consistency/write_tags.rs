@@ -75,8 +75,13 @@ impl Comment {
     };
 
     /// Its text; empty for a statement that has none.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The same as text.
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 }
 
@@ -95,9 +100,9 @@ mod tests {
         let origin = "0123456789abcdef";
         for id in [0, 1, 15, 16, 0xabc, u64::MAX] {
             let comment = Comment::new(origin, id);
-            assert_eq!(comment.as_str(), format!("/*heddle:{origin}-{id:x}*/ "));
+            assert_eq!(comment.as_bytes(), format!("/*heddle:{origin}-{id:x}*/ ").as_bytes());
         }
-        assert_eq!(Comment::NONE.as_str(), "");
+        assert_eq!(Comment::NONE.as_bytes(), b"");
     }
 
     #[test]

@@ -8,7 +8,6 @@ use reactor::Closer;
 
 use crate::door_clients::DoorClient;
 use crate::per_core::Core;
-use crate::per_core::registry::Entry;
 
 /// A client's time on its core; it is gone when this is dropped.
 pub struct Stay {
@@ -30,12 +29,7 @@ impl Stay {
         });
         let id = door_client.id;
         core.door_clients.0.borrow_mut().insert(id, door_client.clone());
-        core.shared.registry.enter(Entry {
-            id,
-            core: core.index,
-            user: String::new(),
-            peer,
-        });
+        core.shared.registry.enter(id, core.index, b"", peer);
         let core = core.clone();
         Stay { core, door_client }
     }

@@ -8,6 +8,7 @@ use mysql_wire::command::Command;
 use mysql_wire::relay::{Expect, Outcome, Relay};
 use mysql_wire::reply::SessionChange;
 use mysql_wire::statement::PARAMETERS_COUNTED;
+use reactor::rarely;
 use sqltext::{Class, Facts};
 
 use crate::client::end::End;
@@ -54,7 +55,7 @@ pub(crate) async fn attempt(
 ) -> Result<Answer, End> {
     let connection = lease.connection_mut();
     if session.run.detail == Detail::Server && may_count(&session.client.request, run) {
-        session.run.before = Box::pin(server_counters::before(connection)).await;
+        session.run.before = rarely(server_counters::before(connection)).await;
     }
     begin_attempt(session, connection, run);
     let answer = attempt_inner(session, connection, run, read_only).await;
@@ -105,7 +106,7 @@ async fn attempt_inner(
         let (client, own, prepared) = (&session.client, &session.variables, &session.prepared);
         let (shape, job) = (&run.shape, run.job);
         let asked = defaults::ask_globals(&client.request, own, prepared, connection, shape, job);
-        run.globals = Box::pin(asked).await;
+        run.globals = rarely(asked).await;
     }
     let (expect, own) = match make_ready(session, connection, &run.shape, run.job).await {
         Ok(ready) => ready,
@@ -123,28 +124,11 @@ async fn attempt_inner(
         Err(_) => return Ok(Answer::UNSENT),
     };
     if own.is_none() && session.client.request.has_more() {
-        run.pipeline = Box::pin(pipeline::couple(session, connection, run, read_only)).await;
+        run.pipeline = rarely(pipeline::couple(session, connection, run, read_only)).await;
         session.handle.at_servers.in_pipeline.set(!run.pipeline.commands.is_empty());
     }
     count(&session.core.counters.statements);
-    let sent = match own.or_else(|| {
-        tagging::tagged(&session.core, &session.client.request, &session.promises, connection, run)
-    }) {
-        Some(bytes) => {
-            let range = 0..bytes.len();
-            let (sent, bytes) = connection.send(bytes, range).await;
-            session.core.give_buffer(bytes);
-            sent
-        }
-        None => {
-            let (frame, range) = session.client.request.lend();
-            let end = range.end + run.pipeline.bytes;
-            let (sent, frame) = connection.send(frame, range.start..end).await;
-            session.client.request.restore(frame);
-            sent
-        }
-    };
-    if sent.is_err() {
+    if send(session, connection, run, own).await.is_err() {
         return Ok(match run.pipeline.commands.is_empty() {
             true => Answer::UNSENT,
             false => Answer::LOST,
@@ -157,10 +141,39 @@ async fn attempt_inner(
     let mut answer = answer_one(session, connection, run, expect, read_only, &mut pipe).await;
     if !run.pipeline.commands.is_empty() {
         answer =
-            Box::pin(pipeline::ride(session, connection, run, answer, read_only, &mut pipe)).await;
+            rarely(pipeline::ride(session, connection, run, answer, read_only, &mut pipe)).await;
     }
     session.core.give_buffer(pipe.buffer);
     answer
+}
+
+/// Sends the command, with those behind it that go with it; `own` is sent in its place, if it is there.
+async fn send(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &Run,
+    own: Option<Vec<u8>>,
+) -> std::io::Result<()> {
+    let own = own.or_else(|| {
+        tagging::tagged(&session.core, &session.client.request, &session.promises, connection, run)
+    });
+    let is_lent = own.is_none();
+    let (bytes, range) = match own {
+        Some(bytes) => {
+            let all = 0..bytes.len();
+            (bytes, all)
+        }
+        None => {
+            let (bytes, range) = session.client.request.lend();
+            (bytes, range.start..range.end + run.pipeline.bytes)
+        }
+    };
+    let (sent, bytes) = connection.send(bytes, range).await;
+    match is_lent {
+        true => session.client.request.restore(bytes),
+        false => session.core.give_buffer(bytes),
+    }
+    sent
 }
 
 /// Relays one reply and completes what it says.
@@ -197,7 +210,7 @@ async fn note_statement(
         (Job::Prepare(_), Some(reply)) => {
             let _ = prepared.note_prepared(connection, reply).await;
             if outcome.warnings > 0 {
-                changes.residue = Box::pin(relayed::ask_warnings(connection)).await;
+                changes.residue = rarely(relayed::ask_warnings(connection)).await;
             }
         }
         (Job::Execute(id), _) => {
@@ -232,7 +245,7 @@ async fn complete(
         let (core, own, connections) =
             (&session.core, &session.variables, &mut session.connections);
         let noting = connections.note_ties(core, own, connection, shape, whole, failed);
-        changes.ended = Box::pin(noting).await;
+        changes.ended = rarely(noting).await;
     }
     changes.pins |= changes.tracking && !shape.tracking;
     // A SET that failed has assigned nothing, and a question behind it would take its
@@ -248,28 +261,25 @@ async fn complete(
             job,
             changes,
         );
-        let _ = Box::pin(learning).await;
+        let _ = rarely(learning).await;
         let plain = outcome.warnings == 0 && !shape.facts.contains(Facts::MULTIPLE);
         if plain && shape.class == Class::Set {
-            let _ = Box::pin(try_to_repeat(connection, changes)).await;
+            let _ = rarely(try_to_repeat(connection, changes)).await;
         }
     }
     if shape.facts.contains(Facts::ROLE) {
-        Box::pin(assigned::learn_role(connection, changes)).await;
+        rarely(assigned::learn_role(connection, changes)).await;
     }
     if shape.tracking {
         let taking = session.variables.take_tracking_back(connection, shape, changes);
-        if Box::pin(taking).await.is_err() {
+        if rarely(taking).await.is_err() {
             connection.condemn();
         }
     }
     if insert_id::assigns_insert_id(&session.client.request, &session.prepared, shape, job) {
-        let _ = Box::pin(insert_id::learn_insert_id(
-            &session.handle,
-            &mut session.variables,
-            connection,
-        ))
-        .await;
+        let _ =
+            rarely(insert_id::learn_insert_id(&session.handle, &mut session.variables, connection))
+                .await;
     }
 }
 
@@ -333,7 +343,7 @@ async fn make_ready(
         }
     };
     if shape.tracking {
-        Box::pin(session.variables.lend_tracking(connection)).await?;
+        rarely(session.variables.lend_tracking(connection)).await?;
     }
     Ok(ready)
 }
@@ -348,66 +358,121 @@ async fn relay(
     read_only: bool,
     pipe: &mut Pipe,
 ) -> Result<Answer, End> {
-    let mut relay = relay_of(&session.context(), connection, &run.shape, expect);
-    let mut changes = Changes::default();
-    let counted = session.connections.may_resume(run, pipe);
-    let mut tally = run.resume.map(Tally::after);
-    let (mut forwarded, mut file, mut pieces, mut need) = (false, false, 0, 0);
+    let mut way = Way {
+        relay: relay_of(&session.context(), connection, &run.shape, expect),
+        changes: Changes::default(),
+        counted: session.connections.may_resume(run, pipe),
+        tally: run.resume.map(Tally::after),
+        forwarded: false,
+        file: false,
+        pieces: 0,
+        need: 0,
+    };
     loop {
-        if pipe.buffer.len() > pipe.ready {
-            let next = relay.next_sequence();
-            let mut note = |change: SessionChange<'_>| changes.note(connection, change);
-            let Ok(progress) = relay.advance(&mut pipe.buffer, pipe.ready, &mut note) else {
-                tracing::error!(session = session.handle.id, "the server broke the protocol");
-                relayed::forward(&mut session.client, &mut session.run, pipe).await?;
-                return Ok(lost(&relay, forwarded, file, None));
-            };
-            if progress.done
-                && relay.outcome().error.is_some()
-                && let Some(refused) =
-                    refused(session, connection, run, relay.outcome(), read_only, pipe).await
-            {
-                changes.writes = matches!(refused, Answer::WritesOnReplica);
-                let held = relayed::behind(refused, forwarded, next, tally.as_deref());
-                if let Some(answer) = held {
-                    relayed::forward(&mut session.client, &mut session.run, pipe).await?;
-                    return Ok(answer);
-                }
-            }
-            if changes.is_news() && !may_tell(session, connection, &mut changes).await {
-                relayed::forward(&mut session.client, &mut session.run, pipe).await?;
-                return Ok(lost_before(next, forwarded, file, None));
-            }
-            if progress.forward > pipe.ready {
-                session.connections.note_told(&pipe.buffer[pipe.ready..progress.forward]);
-                pipe.ready = progress.forward;
-                if !Tally::takes(&mut tally, pipe, counted, progress.done) {
-                    return Ok(Answer::Differs);
-                }
-                forwarded = tally.as_ref().is_none_or(|tally| !tally.swallows());
-                pieces += 1;
-            }
-            if progress.done {
-                if run.pipeline.commands.is_empty() {
-                    relayed::forward(&mut session.client, &mut session.run, pipe).await?;
-                }
-                let outcome = relay.outcome().clone();
-                return Ok(Answer::Done(Box::new(Done { outcome, changes })));
-            }
-            if progress.wants_file {
-                file = true;
-                relayed::forward(&mut session.client, &mut session.run, pipe).await?;
-                let (core, handle, client) = (&session.core, &session.handle, &mut session.client);
-                Box::pin(relayed::ask_file(core, handle, client, connection, &mut relay)).await?;
-            }
-            need = progress.need;
+        let walked = match pipe.buffer.len() > pipe.ready {
+            true => walk(session, connection, run, read_only, pipe, &mut way).await,
+            false => Walked::On,
+        };
+        if let Walked::Kept(answer) = walked {
+            return Ok(answer);
         }
         relayed::forward(&mut session.client, &mut session.run, pipe).await?;
-        pipe::make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
+        match walked {
+            Walked::On | Walked::Kept(_) => {}
+            Walked::File => {
+                let (core, handle, client) = (&session.core, &session.handle, &mut session.client);
+                let asking = relayed::ask_file(core, handle, client, connection, &mut way.relay);
+                rarely(asking).await?;
+            }
+            Walked::Over(answer) => return Ok(answer),
+        }
+        pipe::make_room(&mut pipe.buffer, way.need, way.pieces > SMALL_BUFFERS_MAX);
         if pipe.fill(connection).await.is_err() {
-            return Ok(lost(&relay, forwarded, file, tally.as_deref()));
+            return Ok(lost(&way.relay, way.forwarded, way.file, way.tally.as_deref()));
         }
     }
+}
+
+/// How far a reply has come.
+struct Way {
+    relay: Relay,
+    changes: Changes,
+    /// It may be gone on with elsewhere.
+    counted: bool,
+    tally: Option<Box<Tally>>,
+    /// The client has a part of it.
+    forwarded: bool,
+    file: bool,
+    /// Parts of it that were ready, and how much must come before there is another one.
+    pieces: usize,
+    need: usize,
+}
+
+/// What there is to do behind what is ready in the pipe.
+enum Walked {
+    /// More of the reply is to come.
+    On,
+    /// The client is asked for a file.
+    File,
+    /// The attempt is over.
+    Over(Answer),
+    /// The same, and what is ready stays in the pipe.
+    Kept(Answer),
+}
+
+/// Walks over what has come of the reply.
+async fn walk(
+    session: &mut Session,
+    connection: &mut Connection,
+    run: &Run,
+    read_only: bool,
+    pipe: &mut Pipe,
+    way: &mut Way,
+) -> Walked {
+    let next = way.relay.next_sequence();
+    let mut note = |change: SessionChange<'_>| way.changes.note(connection, change);
+    let Ok(progress) = way.relay.advance(&mut pipe.buffer, pipe.ready, &mut note) else {
+        tracing::error!(session = session.handle.id, "the server broke the protocol");
+        return Walked::Over(lost(&way.relay, way.forwarded, way.file, None));
+    };
+    if progress.done
+        && way.relay.outcome().error.is_some()
+        && let Some(refused) =
+            rarely(refused(session, connection, run, way.relay.outcome(), read_only, pipe)).await
+    {
+        way.changes.writes = matches!(refused, Answer::WritesOnReplica);
+        let held = relayed::behind(refused, way.forwarded, next, way.tally.as_deref());
+        if let Some(answer) = held {
+            return Walked::Over(answer);
+        }
+    }
+    if way.changes.is_news() && !may_tell(session, connection, &mut way.changes).await {
+        return Walked::Over(lost_before(next, way.forwarded, way.file, None));
+    }
+    if progress.forward > pipe.ready {
+        session.connections.note_told(&pipe.buffer[pipe.ready..progress.forward]);
+        pipe.ready = progress.forward;
+        if !Tally::takes(&mut way.tally, pipe, way.counted, progress.done) {
+            return Walked::Kept(Answer::Differs);
+        }
+        way.forwarded = way.tally.as_ref().is_none_or(|tally| !tally.swallows());
+        way.pieces += 1;
+    }
+    if progress.done {
+        let outcome = way.relay.outcome().clone();
+        let changes = std::mem::take(&mut way.changes);
+        let answer = Answer::Done(Box::new(Done { outcome, changes }));
+        return match run.pipeline.commands.is_empty() {
+            true => Walked::Over(answer),
+            false => Walked::Kept(answer),
+        };
+    }
+    way.need = progress.need;
+    if progress.wants_file {
+        way.file = true;
+        return Walked::File;
+    }
+    Walked::On
 }
 
 /// How the attempt ended when this error, whose packet comes next, says nothing about the command
@@ -478,7 +543,7 @@ fn attributed(
     let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     (takes && request.payload()[0] == Command::Query as u8).then(|| {
         let comment = tagging::tag_for(core, promises, connection, shape);
-        request.with_attributes(comment.as_str())
+        request.with_attributes(comment.as_bytes())
     })
 }
 

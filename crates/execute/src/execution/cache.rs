@@ -119,6 +119,11 @@ impl<K: Clone + Eq + Hash> Cache<K> {
         young.then(|| (entry.reply.clone(), entry.outcome.clone()))
     }
 
+    /// What its entries cost to keep, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.borrow().bytes
+    }
+
     /// A reply that the row cache vouches for.
     pub(crate) fn vouched(&self, key: &K) -> Option<(Rc<[u8]>, Outcome)> {
         let inner = self.0.borrow();

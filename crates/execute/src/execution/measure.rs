@@ -27,7 +27,31 @@ use crate::variables::user_variables;
 const EXAMPLE_OF_MAX: usize = 64 << 10;
 
 /// The command is a statement that is to be counted; to be told [`end`] when it is over.
+#[inline]
 pub fn begin(session: &mut Session, shape: &Shape, job: Job) {
+    let measured = recognise(session, shape, job);
+    if measured.trace.is_some() && session.run.profile.begun {
+        // It waits in a pipeline at the server of the one in front.
+        session.run.profile.trace();
+    }
+    session.run.measured = Some(measured);
+}
+
+/// The command is none that is counted. One that prepares a statement has a span where that is traced: then this is
+/// true, and [`end`] is to be told.
+pub fn begin_uncounted(session: &mut Session, shape: &Shape, job: Job) -> bool {
+    if !matches!(job, Job::Prepare(_)) || session.core.digests.measured().traces.is_none() {
+        return false;
+    }
+    let measured = recognise(session, shape, job);
+    let is_traced = measured.trace.is_some();
+    session.run.measured = is_traced.then_some(measured);
+    is_traced
+}
+
+/// What is known of the command at its beginning.
+#[inline]
+fn recognise(session: &mut Session, shape: &Shape, job: Job) -> Measured {
     let (core, client, variables) = (&session.core, &mut session.client, &session.variables);
     client.refused = 0;
     let digest =
@@ -36,19 +60,17 @@ pub fn begin(session: &mut Session, shape: &Shape, job: Job) {
     asked.digest = digest;
     asked.origin.read(user_variables::text(&client.request, &session.prepared, job));
     let trace = traced::begin(session, job, &mut asked.origin);
-    if trace.is_some() && session.run.profile.begun {
-        // It waits in a pipeline at the server of the one in front.
-        session.run.profile.trace();
-    }
-    session.run.measured = Some(Measured {
-        began: Instant::now(),
+    asked.origin.or_of(session.user.identity.program.as_deref());
+    Measured {
+        began: reactor::turn(),
         trace,
+        commands: Vec::new(),
         job,
         kind: kind(shape.class),
         hash: shape.hash,
         digest,
-        state: variables.state.clone(),
-    });
+        state: session.variables.state.clone(),
+    }
 }
 
 /// The statement that was begun last is over, however it ended.
@@ -90,7 +112,9 @@ fn kind(class: Class) -> Kind {
 
 fn record(session: &mut Session, measured: &Measured, pending: u64) {
     let call = call(session, measured, pending);
-    recorded::finished(session.handle.id, call.error, call.rows_sent);
+    if !measured.prepares() {
+        recorded::finished(session.handle.id, call.error, call.rows_sent);
+    }
     let door = match session.handle.internal_runs.get() {
         Some(_) => Door::Keys,
         None => Door::Sql,
@@ -98,13 +122,16 @@ fn record(session: &mut Session, measured: &Measured, pending: u64) {
     if measured.trace.is_some() {
         traced::end(session, measured, &call, door);
     }
+    if measured.prepares() {
+        return;
+    }
     let core = &session.core;
-    let Some(digest) = measured.digest else {
-        return core.digests.count(measured.kind, door, &call);
-    };
     let snapshot = core.glance();
     let profile = &session.run.profile;
     let group = profile.group(&snapshot);
+    let Some(digest) = measured.digest else {
+        return core.digests.count(measured.kind, door, group, &call);
+    };
     {
         let asked = session.handle.asked.borrow();
         let name = Name {

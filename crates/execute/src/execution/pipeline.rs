@@ -276,7 +276,7 @@ fn may_flow(
         Some(dist_txn) => dist_txn.is_alone_on(seat_number(core, connections)),
         // Without autocommit any statement may be the one that begins a transaction here.
         None => {
-            let sharded = core.shared.published.load().sharding.is_some();
+            let sharded = core.glance().sharding.is_some();
             !sharded || variables.status.contains(Status::AUTOCOMMIT)
         }
     }
@@ -285,7 +285,7 @@ fn may_flow(
 /// Where transactions may be over several groups, Heddle itself begins and ends them.
 fn is_carried_out_here(core: &Core, transaction: &Transaction, shape: &Shape) -> bool {
     let bounds = shape.class == Class::Transaction || shape.facts.contains(Facts::IMPLICIT_COMMIT);
-    bounds && (transaction.dist_txn.is_some() || core.shared.published.load().sharding.is_some())
+    bounds && (transaction.dist_txn.is_some() || core.glance().sharding.is_some())
 }
 
 #[cfg(test)]

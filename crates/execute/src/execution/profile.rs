@@ -1,11 +1,12 @@
 //! What became of a statement that went to servers: for `HEDDLE PROFILE`, for digests and for the slow log.
 //!
-//! Counts are kept always, they cost a few stores. A time costs a clock's reading: every step is timed from the
-//! session's first question for its profile on; waiting and serving are told apart while statements are counted by
-//! digest.
+//! Counts are kept always, they cost a few stores. While statements are counted by digest, waiting and serving are told
+//! apart: the end of a statement costs a clock's reading, and other moments are those of the core's turn, which cost
+//! none. From the session's first question for its profile on every step is timed, each by a reading of its own.
 //!
 //! Must not know: sessions and their parts, how a profile is shown.
 
+pub mod commands;
 pub(crate) mod laps;
 pub mod server_counters;
 
@@ -103,6 +104,8 @@ pub struct Profile {
     pub moved: (u64, u64),
     /// What was fetched for it, while somebody watches.
     fetches: Option<Vec<FetchProfile>>,
+    /// It was to be answered by tables that are sent to groups, and is gathered instead.
+    pub turned_back: bool,
     /// Its time with moments, while it is traced.
     laps: Option<Box<Laps>>,
     clock: Clock,
@@ -247,6 +250,18 @@ impl Profile {
         self.waits += u32::from(plan.wait);
     }
 
+    /// What was fetched to be sent is gathered instead, as the fragments of these places; with `anew` it is fetched once
+    /// more.
+    pub fn turn_back(&mut self, places: &[usize], anew: bool) {
+        self.turned_back = true;
+        if anew {
+            self.once_more();
+        }
+        for fetch in self.fetches.iter_mut().flatten() {
+            fetch.fragment = places.get(fetch.fragment).copied().unwrap_or(fetch.fragment);
+        }
+    }
+
     /// All parts are to be sent again.
     pub fn once_more(&mut self) {
         self.again += 1;
@@ -268,8 +283,13 @@ impl Profile {
         let Some(last) = clock.last else {
             return;
         };
-        if clock.fine || step != Step::Connect || self.laps.is_some() {
-            let now = Instant::now();
+        let exact = clock.fine || self.laps.is_some();
+        if exact || step != Step::Connect {
+            // What was waited for has woken the task in this turn; where nothing was, no time has passed.
+            let now = match exact || step == Step::Serve {
+                true => Instant::now(),
+                false => reactor::turn().max(last),
+            };
             clock.steps[step as usize] += now.saturating_duration_since(last);
             clock.last = Some(now);
             if let Some(laps) = &mut self.laps {
@@ -356,10 +376,10 @@ impl Profile {
 
     /// Where it ran: a group's name, `*` for several, empty where none was asked.
     pub fn group<'a>(&'a self, snapshot: &'a Snapshot) -> &'a str {
-        match (self.begun, self.shards()) {
-            (true, 2..) => SEVERAL,
-            (true, _) if !self.is_whole() => &self.parts[0].group,
-            _ => self.planned(snapshot).map_or("", |server| &*server.group),
+        match self.parts.first().filter(|_| self.begun) {
+            Some(_) if self.shards() > 1 => SEVERAL,
+            Some(part) => &part.group,
+            None => self.planned(snapshot).map_or("", |server| &*server.group),
         }
     }
 

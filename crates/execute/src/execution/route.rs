@@ -119,7 +119,7 @@ fn route_once(
         Some(held) => Some(held.lease.connection().server),
         None => connections.current.last_server.filter(|_| shape.asks_back()),
     };
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     // A server that is gone knows nothing more of the statement before.
     let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
     let held = held.filter(|&id| connections.current.held.is_some() || !gone(id));

@@ -36,6 +36,7 @@ use crate::transaction::outcome::recover;
 use crate::transaction::replay;
 use crate::transaction::{loss, settle};
 use crate::variables::diagnostics::answers;
+use reactor::rarely;
 use recorder::Retry;
 
 /// Runs a command that only a server of the current group can answer.
@@ -53,7 +54,7 @@ async fn run_on_servers(session: &mut Session, shape: Shape, job: Job) -> Result
     if keeping::may_prove(&session.connections, &session.promises, &shape)
         || keeping::may_ask_to_move(&session.core, &session.connections, &session.promises, &shape)
     {
-        Box::pin(keeping::ask_before_read(
+        rarely(keeping::ask_before_read(
             &session.core,
             &session.user,
             &session.variables,
@@ -80,7 +81,7 @@ async fn try_server(
 ) -> Result<bool, End> {
     let (plan, target) = match route::route(session, &run.shape, Some(run.job), avoid) {
         Ok(route) => route,
-        Err(refusal) => return Box::pin(loss::hold_refused(session, run, avoid, refusal)).await,
+        Err(refusal) => return rarely(loss::hold_refused(session, run, avoid, refusal)).await,
     };
     session.run.profile.chosen(plan, session.promises.level_of(&run.shape));
     // Until the reply begins, a read that nothing holds may go to another server.
@@ -99,7 +100,7 @@ async fn try_server(
                 return Ok(true);
             }
             let tried = Tried { plan, target, free };
-            return Box::pin(loss::hold_failed(session, run, avoid, &tried, error)).await;
+            return rarely(loss::hold_failed(session, run, avoid, &tried, error)).await;
         }
     };
     recorded::taken(session.handle.id, lease.connection(), !run.alone);
@@ -107,23 +108,23 @@ async fn try_server(
     run.pins = pins;
     let (handle, own, shape) = (&session.handle, &session.variables, &run.shape);
     if servers_tried::is_barred(handle, own, &session.run, lease.connection(), shape)
-        && !Box::pin(answers::leave_nothing(handle, own, &mut lease, shape)).await
+        && !rarely(answers::leave_nothing(handle, own, &mut lease, shape)).await
     {
         settle::keep_after_error(session, lease, pins);
         loss::place_error(&mut session.client, run)?;
-        let turning = Box::pin(turn_away(session, run));
+        let turning = rarely(turn_away(session, run));
         return turning.await.map(|()| false);
     }
     let of = (&*session.core, target.session);
     let (connections, promises) = (&session.connections, &session.promises);
-    if plan.wait && !Box::pin(ask::await_required(of, connections, promises, &mut lease)).await {
+    if plan.wait && !rarely(ask::await_required(of, connections, promises, &mut lease)).await {
         avoid.push(plan.server);
         reclaim::give_back(&session.handle, lease);
         return Ok(true);
     }
     let answer =
         match hedge::hedges(&session.core, &session.client, &session.connections, &plan, run) {
-            true => Box::pin(hedge::attempt_hedged(session, &mut lease, run, &plan)).await?,
+            true => rarely(hedge::attempt_hedged(session, &mut lease, run, &plan)).await?,
             false => attempt::attempt(session, &mut lease, run, plan.guards()).await?,
         };
     if let Answer::Done(done) = answer {
@@ -141,7 +142,7 @@ async fn try_server(
         return Ok(false);
     }
     let tried = Tried { plan, target, free };
-    Box::pin(go_on(session, run, avoid, &tried, (lease, answer))).await
+    rarely(go_on(session, run, avoid, &tried, (lease, answer))).await
 }
 
 /// A read goes elsewhere, as this server gave it no connection.
@@ -249,7 +250,7 @@ pub async fn run_here(session: &mut Session, shape: Shape, job: Job) -> Result<R
     session.run.recording = None;
     let asks = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
     if session.promises.row_cache && asks {
-        if Box::pin(vouch::answer_by_row(session, &shape, job)).await? {
+        if rarely(vouch::answer_by_row(session, &shape, job)).await? {
             return Ok(Ran::Answered);
         }
         if session.run.point.is_some() {
@@ -262,7 +263,7 @@ pub async fn run_here(session: &mut Session, shape: Shape, job: Job) -> Result<R
         &session.promises,
         &shape,
         job,
-    ) && Box::pin(recall::answer_from_cache(session, &shape)).await?
+    ) && rarely(recall::answer_from_cache(session, &shape)).await?
     {
         return Ok(Ran::Answered);
     }

@@ -16,8 +16,9 @@ use crate::session::Session;
 use crate::variables::defaults;
 use crate::variables::diagnostics::answers;
 use crate::variables::session_variables::SessionVariables;
-use backend::{Connection, ConnectionError, Lease, PoolError, Target};
+use backend::{Connection, ConnectionError, Lease, PoolError, Target, share_state};
 use farm::{ClientError, error};
+use reactor::rarely;
 use routing::{Plan, Refusal, plan_all};
 use sqltext::{Class, Facts};
 
@@ -43,7 +44,7 @@ pub fn all_servers(
     connections: &GroupConnections,
     run: &StatementRun,
 ) -> Result<Vec<Asked>, Refusal> {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let refuse = |error: ClientError| Refusal {
         error,
         detail: "of this session".to_owned(),
@@ -93,7 +94,7 @@ pub async fn checkout(
     shape: &Shape,
 ) -> Result<(Lease, Pins), PoolError> {
     if session.handle.kept.parked.borrow().is_asked() {
-        Box::pin(reclaim::hear_parked(
+        rarely(reclaim::hear_parked(
             &session.core,
             &session.handle,
             &mut session.variables,
@@ -107,7 +108,7 @@ pub async fn checkout(
     let key = session.core.pools.key(plan.server, plan.read_only, &session.user.identity.pass);
     let parked = session.handle.kept.parked.take();
     if let Parked::Kept(kept) = parked
-        && let Some(lease) = Box::pin(reclaim::take_up(
+        && let Some(lease) = rarely(reclaim::take_up(
             &session.core,
             &session.handle,
             &mut session.variables,
@@ -141,6 +142,7 @@ pub async fn checkout(
         count(&session.core.counters.pool_waits_failed);
     }
     let mut lease = taken?;
+    share_state(lease.connection_mut(), &mut session.variables.state);
     defaults::accept(
         &session.core,
         &session.handle,
@@ -150,7 +152,7 @@ pub async fn checkout(
     );
     let pins = match session.variables.lasting.is_empty() {
         true => Pins::empty(),
-        false => Box::pin(session.variables.bring_lasting(lease.connection_mut())).await?,
+        false => rarely(session.variables.bring_lasting(lease.connection_mut())).await?,
     };
     Ok((lease, pins))
 }

@@ -16,6 +16,7 @@ use statistics::{Kind, TraceContext};
 use crate::execution::choice::Chosen;
 use crate::execution::exec::{Job, Shape};
 use crate::execution::point::Point;
+use crate::execution::profile::commands::OwnCommand;
 use crate::execution::profile::server_counters::Before;
 use crate::execution::profile::{Detail, Profile};
 use crate::execution::ruled::Ruled;
@@ -60,6 +61,8 @@ pub struct Measured {
     pub began: Instant,
     /// Which span it is, where it is traced.
     pub trace: Option<Box<TraceContext>>,
+    /// What Heddle itself sent to servers for it, where it is traced.
+    pub commands: Vec<OwnCommand>,
     pub job: Job,
     pub kind: Kind,
     /// The shape's own number; see [`sqltext::Scan::shape`].
@@ -70,7 +73,27 @@ pub struct Measured {
     pub state: Rc<SessionState>,
 }
 
+impl Measured {
+    /// It is prepared, and not executed: that is traced, and not counted.
+    pub(crate) fn prepares(&self) -> bool {
+        matches!(self.job, Job::Prepare(_))
+    }
+}
+
 impl StatementRun {
+    /// Spans are wanted of what it does.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.measured.as_ref().is_some_and(|measured| measured.trace.is_some())
+    }
+
+    /// Heddle itself has sent these commands for it.
+    pub fn note_commands(&mut self, commands: impl IntoIterator<Item = OwnCommand>) {
+        if let Some(measured) = self.measured.as_mut().filter(|it| it.trace.is_some()) {
+            measured.commands.extend(commands);
+        }
+    }
+
     /// The next statement begins, whether it will go to a server or not; `asked` is still about the one before.
     #[inline]
     pub fn next(&mut self, asked: &Asked) {
@@ -101,7 +124,7 @@ impl StatementRun {
     pub(crate) fn begin_profile(&mut self) {
         let measured = self.measured.as_ref();
         self.profile.begin(measured.map(|measured| measured.began));
-        if measured.is_some_and(|measured| measured.trace.is_some()) {
+        if self.is_traced() {
             self.profile.trace();
         }
     }

@@ -13,11 +13,8 @@ use sqltext::{Digest, Keyed, Mode, Multibyte};
 /// Beyond this many shapes the cache starts anew.
 const PLANS_MAX: usize = 10_000;
 
-/// How many rows a fragment had is believed for so long.
-const LEARNT_S: u64 = 600;
-
 /// What a group refused is not sent again for so long.
-const TURNED_BACK_S: u64 = 60;
+const TURNED_BACK_S: u64 = 600;
 
 /// Plans by shape, of one state of the farm's declarations.
 #[derive(Default)]
@@ -26,9 +23,7 @@ pub struct Plans {
     plans: RefCell<FxHashMap<Key, Rc<Plan>>>,
     /// How many rows fragments have.
     pub sizes: Sizes,
-    /// How many rows those had that were sent to groups.
-    sent: Sizes,
-    /// Statements, by the shapes of their fetches, for which a group refused the tables that it was given.
+    /// Statements of an account, by the shapes of their fetches, for which a group refused the tables that it was given.
     turned_back: Sizes,
 }
 
@@ -42,9 +37,19 @@ pub struct Key {
 }
 
 /// The shape of all fetches of a statement, in which no name of a session's own stands.
-fn fetches(gathered: &Answer, mode: &Mode) -> Digest {
+pub fn fetches(gathered: &Answer, mode: &Mode) -> Digest {
+    Digest::of(texts(gathered).as_bytes(), mode)
+}
+
+fn texts(gathered: &Answer) -> String {
     let texts: Vec<&str> = gathered.fragments.iter().map(|it| &*it.text).collect();
-    Digest::of(texts.join("; ").as_bytes(), mode)
+    texts.join("; ")
+}
+
+/// The same, of an account.
+fn fetches_of(account: &[u8], gathered: &Answer, mode: &Mode) -> Digest {
+    let text = format!("`{}` {}", hex::encode(account), texts(gathered));
+    Digest::of(text.as_bytes(), mode)
 }
 
 /// Guesses by shape, and when they were made.
@@ -77,25 +82,21 @@ impl Sizes {
 }
 
 impl Plans {
-    /// A fragment of this shape had so many rows when it was sent, at this second of the core's clock.
-    pub fn learn(&self, shape: Digest, rows: u64, made_s: u64) {
-        self.sent.put(shape, Guess { rows, made_s });
-    }
-
-    /// The same, if that is not too long ago.
-    pub fn learnt(&self, shape: &Digest, now_s: u64) -> Option<u64> {
-        let guess = self.sent.get(shape)?;
-        (guess.made_s + LEARNT_S >= now_s).then_some(guess.rows)
-    }
-
-    /// A group refused the tables that it was given for a statement that is gathered so.
-    pub fn turn_back(&self, gathered: &Answer, mode: &Mode, made_s: u64) {
-        self.turned_back.put(fetches(gathered, mode), Guess { rows: 0, made_s });
+    /// A group refused the tables that it was given for a statement that is gathered so, of this account.
+    pub fn turn_back(&self, account: &[u8], gathered: &Answer, mode: &Mode, made_s: u64) {
+        let shape = fetches_of(account, gathered, mode);
+        self.turned_back.put(shape, Guess { rows: 0, made_s });
     }
 
     /// The same, not long ago.
-    pub fn is_turned_back(&self, gathered: &Answer, mode: &Mode, now_s: u64) -> bool {
-        let guess = self.turned_back.get(&fetches(gathered, mode));
+    pub fn is_turned_back(
+        &self,
+        account: &[u8],
+        gathered: &Answer,
+        mode: &Mode,
+        now_s: u64,
+    ) -> bool {
+        let guess = self.turned_back.get(&fetches_of(account, gathered, mode));
         guess.is_some_and(|guess| guess.made_s + TURNED_BACK_S >= now_s)
     }
 
@@ -121,7 +122,6 @@ impl Plans {
         if self.epoch.get() != sharding.epoch {
             self.plans.borrow_mut().clear();
             self.sizes.forget();
-            self.sent.forget();
             self.turned_back.forget();
             self.epoch.set(sharding.epoch);
             return None;

@@ -1,13 +1,13 @@
 //! All sessions of the router by their ids, which are unique over the farm, for KILL and for lists. Touched when a session begins
 //! and ends and by those two; never by a statement.
 
-use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use farm::Victim;
 use farm::account::host_matches;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What is known of a session from outside its core.
 #[derive(Clone, Debug)]
@@ -27,7 +27,53 @@ pub struct Registry {
     /// The router's slot, moved to where it stands in an id.
     prefix: AtomicU32,
     last_id: AtomicU32,
-    sessions: Mutex<FxHashMap<u32, Entry>>,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    by_id: FxHashMap<u32, Known>,
+    /// The names that sessions have, each once.
+    users: FxHashSet<Arc<str>>,
+}
+
+/// An entry as it is kept: there are as many as clients.
+#[derive(Debug)]
+struct Known {
+    core: u32,
+    user: Arc<str>,
+    peer: (IpAddr, u16),
+}
+
+impl Known {
+    fn entry(&self, id: u32) -> Entry {
+        Entry {
+            id,
+            core: self.core as usize,
+            user: self.user.to_string(),
+            peer: self.peer.into(),
+        }
+    }
+}
+
+impl Sessions {
+    /// The name as sessions share it.
+    fn user(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.users.get(name) {
+            return known.clone();
+        }
+        let new: Arc<str> = name.into();
+        self.users.insert(new.clone());
+        new
+    }
+
+    /// A session does not have this name any more.
+    fn give_up(&mut self, user: Arc<str>) {
+        // Its own, and that of the set.
+        if Arc::strong_count(&user) == 2 {
+            self.users.remove(&user);
+        }
+    }
 }
 
 impl Registry {
@@ -41,7 +87,7 @@ impl Registry {
                 number %= 1 << NUMBER_BITS;
             }
             let id = prefix | number;
-            if number != 0 && !self.lock().contains_key(&id) {
+            if number != 0 && !self.lock().by_id.contains_key(&id) {
                 return id;
             }
         }
@@ -63,33 +109,48 @@ impl Registry {
         self.last_id.store(id, Ordering::Relaxed);
     }
 
-    /// Enters a session.
-    pub fn enter(&self, entry: Entry) {
-        self.lock().insert(entry.id, entry);
+    /// Enters a session on this core.
+    pub fn enter(&self, id: u32, core: usize, user: &[u8], peer: SocketAddr) {
+        let user = String::from_utf8_lossy(user);
+        let sessions = &mut *self.lock();
+        let known = Known {
+            core: core as u32,
+            user: sessions.user(&user),
+            peer: (peer.ip(), peer.port()),
+        };
+        sessions.by_id.insert(id, known);
     }
 
     /// The session belongs to another user from now on.
     pub fn rename(&self, id: u32, user: &[u8]) {
-        if let Some(entry) = self.lock().get_mut(&id) {
-            entry.user = String::from_utf8_lossy(user).into_owned();
-        }
+        let name = String::from_utf8_lossy(user);
+        let sessions = &mut *self.lock();
+        let user = sessions.user(&name);
+        let before = match sessions.by_id.get_mut(&id) {
+            Some(known) => std::mem::replace(&mut known.user, user),
+            None => user,
+        };
+        sessions.give_up(before);
     }
 
     /// The session's client is elsewhere than its connection said.
     pub(crate) fn relocate(&self, id: u32, peer: SocketAddr) {
-        if let Some(entry) = self.lock().get_mut(&id) {
-            entry.peer = peer;
+        if let Some(known) = self.lock().by_id.get_mut(&id) {
+            known.peer = (peer.ip(), peer.port());
         }
     }
 
     /// Removes a session.
     pub fn leave(&self, id: u32) {
-        self.lock().remove(&id);
+        let sessions = &mut *self.lock();
+        if let Some(known) = sessions.by_id.remove(&id) {
+            sessions.give_up(known.user);
+        }
     }
 
     /// The session with this id.
     pub fn find(&self, id: u32) -> Option<Entry> {
-        self.lock().get(&id).cloned()
+        Some(self.lock().by_id.get(&id)?.entry(id))
     }
 
     /// Whom a KILL means.
@@ -106,14 +167,17 @@ impl Registry {
 
     /// All sessions, ordered by id.
     pub fn list(&self) -> Vec<Entry> {
-        let mut all: Vec<Entry> = self.lock().values().cloned().collect();
+        let sessions = self.lock();
+        let known = sessions.by_id.iter();
+        let mut all: Vec<Entry> = known.map(|(id, known)| known.entry(*id)).collect();
+        drop(sessions);
         all.sort_by_key(|entry| entry.id);
         all
     }
 
     /// How many sessions there are.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().by_id.len()
     }
 
     /// True when nobody is connected.
@@ -121,8 +185,8 @@ impl Registry {
         self.len() == 0
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<u32, Entry>> {
-        // A panic while the map is locked cannot leave it half changed: every use is one call.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Sessions> {
+        // Nothing that is done under the lock can panic halfway.
         self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -131,13 +195,26 @@ impl Registry {
 mod tests {
     use super::*;
 
-    fn entry(id: u32) -> Entry {
-        Entry {
-            id,
-            core: 0,
-            user: String::new(),
-            peer: SocketAddr::from(([127, 0, 0, 1], 1)),
-        }
+    fn enter(registry: &Registry, id: u32, user: &str) {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        registry.enter(id, 3, user.as_bytes(), peer);
+    }
+
+    #[test]
+    fn names_are_kept_once_and_as_long_as_sessions_have_them() {
+        let registry = Registry::default();
+        (1..4).for_each(|id| enter(&registry, id, "app"));
+        registry.rename(3, b"root");
+        registry.rename(4, b"nobody");
+        let entry = registry.find(2).expect("it is there");
+        assert_eq!((entry.id, entry.core, &*entry.user, entry.peer.port()), (2, 3, "app", 1));
+        let names = || registry.lock().users.len();
+        assert_eq!((registry.len(), names()), (3, 2));
+        registry.leave(1);
+        registry.leave(3);
+        assert_eq!((registry.list().len(), names()), (1, 1));
+        registry.leave(2);
+        assert_eq!((registry.is_empty(), names()), (true, 0));
     }
 
     #[test]
@@ -147,7 +224,7 @@ mod tests {
         registry.place(3);
         assert_eq!(registry.next_id(), 3 << 24 | 3);
         // The numbers begin again without 0, and without those in use.
-        registry.enter(entry(3 << 24 | 1));
+        enter(&registry, 3 << 24 | 1, "");
         registry.last_id.store((1 << 24) - 2, Ordering::Relaxed);
         let ids = [registry.next_id(), registry.next_id()];
         assert_eq!(ids, [3 << 24 | 0xFF_FFFF, 3 << 24 | 2]);

@@ -59,6 +59,8 @@ pub struct SessionView {
     pub held: Option<(ServerId, u32)>,
     /// Why it keeps one: `transaction`, or what is pinned. Empty when it keeps none.
     pub reasons: Vec<&'static str>,
+    /// It keeps one for a piece of work, which ends by itself: a transaction, or locked tables.
+    pub held_for_work: bool,
     /// For how long it has kept one.
     pub held_s: u64,
 }

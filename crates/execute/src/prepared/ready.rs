@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use backend::{Connection, ConnectionError, SessionState};
+use reactor::rarely;
 
 use crate::consistency::promises::Promises;
 use crate::consistency::write_tags::tagging;
@@ -27,7 +28,7 @@ pub async fn ready_statement(
     }
     count(&core.counters.prepares_repeated);
     let tag = tagging::tag_for(core, promises, connection, &statement.shape);
-    Box::pin(prepare_elsewhere(connection, statement, tag.as_str())).await
+    rarely(prepare_elsewhere(connection, statement, tag.as_str())).await
 }
 
 /// After a server refused to prepare one statement more: makes room on this connection, or else

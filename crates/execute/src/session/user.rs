@@ -15,6 +15,8 @@ pub struct Identity {
     pub database: Option<Vec<u8>>,
     /// The process that the client says it is.
     pub process: Option<Box<[u8]>>,
+    /// The source tag of its statements that say nothing themselves, by the program that the client says it is.
+    pub program: Option<Box<str>>,
     pub admin: bool,
     /// The client's place among those of its account; given up before the account changes.
     pub account_place: Option<AccountPlace>,

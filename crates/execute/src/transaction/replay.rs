@@ -5,6 +5,8 @@
 //! a statement is deterministic: what differs is found out. Then the transaction is rolled back, and
 //! the client hears a deadlock, which frameworks answer by running the transaction again.
 
+use std::borrow::Cow;
+
 use backend::{Connection, ConnectionError};
 use farm::error;
 use mysql_wire::command::Command;
@@ -212,7 +214,7 @@ async fn play_from_start(session: &mut Session, log: &mut Log) -> Result<Played,
 /// Runs the commands; their replies go nowhere.
 async fn play(session: &mut Session, log: &Log) -> Result<Played, End> {
     for entry in &log.entries {
-        match play_one(session, entry).await? {
+        match play_one(session, entry, log.frame(entry)).await? {
             Played::Same => {}
             other => return Ok(other),
         }
@@ -233,8 +235,8 @@ async fn play(session: &mut Session, log: &Log) -> Result<Played, End> {
     Ok(Played::Same)
 }
 
-async fn play_one(session: &mut Session, entry: &Entry) -> Result<Played, End> {
-    session.client.play(Request::again(&entry.frame));
+async fn play_one(session: &mut Session, entry: &Entry, frame: &[u8]) -> Result<Played, End> {
+    session.client.play(Request::again(frame));
     let mut run = reads::new_run(session, entry.shape, entry.job);
     loop {
         let Ok((plan, target)) = route::route(session, &run.shape, None, &[]) else {
@@ -268,7 +270,7 @@ async fn play_one(session: &mut Session, entry: &Entry) -> Result<Played, End> {
                 settle::settle(session, lease, &run.shape, run.pins, done.outcome, done.changes)?;
                 return Ok(match told == Some(entry.told) {
                     true => Played::Same,
-                    false => Played::Differs(session.prepared.differs(entry)),
+                    false => Played::Differs(session.prepared.differs(entry, frame)),
                 });
             }
             Answer::Again if !run.again => {
@@ -288,7 +290,7 @@ async fn play_one(session: &mut Session, entry: &Entry) -> Result<Played, End> {
                 settle::keep_after_error(session, lease, run.pins);
             }
             Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
-            _ => return Ok(Played::Differs(session.prepared.differs(entry))),
+            _ => return Ok(Played::Differs(session.prepared.differs(entry, frame))),
         }
     }
 }
@@ -311,29 +313,26 @@ pub(crate) fn log_statement(
     let was_open = variables.status.contains(Status::IN_TRANS);
     let open = outcome.status.map_or(was_open, |s| s.contains(Status::IN_TRANS));
     if !open {
-        return;
+        return core.statements.logs.give(log);
     }
     let fresh = matches!(shape.verb, Verb::Begin { .. } | Verb::Commit { .. })
         || shape.facts.contains(Facts::IMPLICIT_COMMIT);
     if fresh && outcome.error.is_none() {
-        *log = Log::default();
+        log.empty();
     }
     let before = variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
     log.began.get_or_insert_with(|| (variables.state.clone(), before, variables.insert_id.value));
     if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
         match command_to_keep(client, prepared, shape, job, &run.pins) {
             Err(why) => log.refuse(why),
-            Ok(frame) => {
-                log.bytes += frame.len() + std::mem::size_of::<Entry>();
-                log.entries.push(Entry {
-                    shape: *shape,
-                    job,
-                    frame,
-                    told,
-                    insert_id: outcome.last_insert_id,
-                    at_us: run.began_us,
-                });
-            }
+            Ok(command) => log.keep(&command, |frame| Entry {
+                shape: *shape,
+                job,
+                frame,
+                told,
+                insert_id: outcome.last_insert_id,
+                at_us: run.began_us,
+            }),
         }
     }
     if log.bytes > core.settings().replay_bytes_max {
@@ -344,13 +343,13 @@ pub(crate) fn log_statement(
 }
 
 /// The current command as it can be run again, or why it cannot.
-fn command_to_keep(
-    client: &Client,
+fn command_to_keep<'c>(
+    client: &'c Client,
     prepared: &PreparedStatements,
     shape: &Shape,
     job: Job,
     pins: &Pins,
-) -> Result<Box<[u8]>, &'static str> {
+) -> Result<Cow<'c, [u8]>, &'static str> {
     let never = Facts::MULTIPLE | Facts::COMPOUND | Facts::LOCAL_INFILE | Facts::XA;
     let kinds = [
         (shape.facts.intersects(never), "it has statements that cannot be repeated"),
@@ -373,9 +372,9 @@ fn command_to_keep(
                 .ok_or("it uses a cursor, long data or a bulk execution")?;
             let mut frame = Vec::with_capacity(payload.len() + 4);
             packet::write(&mut frame, &mut 0, &payload);
-            Ok(frame.into())
+            Ok(Cow::Owned(frame))
         }
-        _ => Ok(client.request.frame().into()),
+        _ => Ok(Cow::Borrowed(client.request.frame())),
     }
 }
 
@@ -390,10 +389,10 @@ impl GroupConnections {
 }
 
 impl PreparedStatements {
-    fn differs(&self, entry: &Entry) -> String {
+    fn differs(&self, entry: &Entry, frame: &[u8]) -> String {
         let text = match entry.job {
             Job::Execute(id) => self.statement_text(id),
-            _ => entry.frame.get(5..).unwrap_or_default(),
+            _ => frame.get(5..).unwrap_or_default(),
         };
         let text = String::from_utf8_lossy(text);
         let shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
@@ -418,7 +417,7 @@ pub(crate) fn begin_log(
     match &mut connections.current.replay {
         Some(log) => drop(log.take_told()),
         None if opens && core.settings().replay_bytes_max > 0 => {
-            connections.current.replay = Some(Box::default());
+            connections.current.replay = Some(core.statements.logs.take());
         }
         None => {}
     }
@@ -453,7 +452,7 @@ fn wrote(
     for entry in &log.entries {
         let quiet = || match entry.job {
             Job::Execute(id) => calls_only_quiet(prepared.statement_text(id)),
-            _ => calls_only_quiet(entry.frame.get(5..).unwrap_or_default()),
+            _ => calls_only_quiet(log.frame(entry).get(5..).unwrap_or_default()),
         };
         let harmless = matches!(
             entry.shape.class,

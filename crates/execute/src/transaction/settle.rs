@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use backend::{Connection, Lease};
+use farm::ServerId;
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
+use reactor::rarely;
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::end::End;
@@ -18,8 +20,8 @@ use crate::execution::cache::recall;
 use crate::execution::exec::{Done, Run, Shape};
 use crate::execution::profile::server_counters::Before;
 use crate::execution::statement_run::StatementRun;
-use crate::per_core::accounts;
 use crate::per_core::handle::Handle;
+use crate::per_core::{Core, accounts};
 use crate::recorded;
 use crate::session::context::StatementContext;
 use crate::session::{self, Session};
@@ -82,6 +84,32 @@ pub(crate) fn note_route(
     }
 }
 
+/// Takes note of what matters to others than the session.
+fn note_reply(session: &mut Session, connection: &mut Connection, outcome: &Outcome) {
+    recorded::answered(session.handle.id, connection, outcome);
+    note_life(&session.core, connection, outcome);
+    note_owner(&session.handle, &mut session.run, connection, outcome);
+}
+
+/// A server that does what it is asked lives, and need not be asked whether it does. One that refuses is asked why soon: it
+/// may have become read-only.
+#[inline]
+fn note_life(core: &Core, connection: &mut Connection, outcome: &Outcome) {
+    if outcome.error.is_none()
+        && let Some(ago_us) = connection.moments.sign_of_life()
+    {
+        tell_life(core, connection.server, ago_us);
+    }
+}
+
+/// The server lived so many microseconds ago.
+#[cold]
+fn tell_life(core: &Core, server: ServerId, ago_us: u64) {
+    if let Some(server) = core.glance().server(server) {
+        server.fresh.answered(core.now_us().saturating_sub(ago_us));
+    }
+}
+
 /// Takes note of a complete reply. Returns what ties the session to the connection now.
 pub(crate) fn learn(
     session: &mut Session,
@@ -89,10 +117,9 @@ pub(crate) fn learn(
     shape: &Shape,
     pins: Pins,
     outcome: &Outcome,
-    changes: Changes,
+    mut changes: Changes,
 ) -> Pins {
-    recorded::answered(session.handle.id, connection, outcome);
-    note_owner(&session.handle, &mut session.run, connection, outcome);
+    note_reply(session, connection, outcome);
     if outlives_reset(shape.verb) {
         connection.condemn();
     }
@@ -107,11 +134,11 @@ pub(crate) fn learn(
     let failed = outcome.error.is_some();
     let in_transaction = session.variables.status.contains(Status::IN_TRANS);
     let doubt =
-        keeping::note_promises(session, connection, shape, &changes, failed, in_transaction);
+        keeping::note_promises(session, connection, shape, &mut changes, failed, in_transaction);
     statistics::note_gtid(&session.core, shape, changes.gtid.is_some(), doubt, in_transaction);
-    if let Some(gtid) = changes.gtid {
-        recorded::committed(session.handle.id, &gtid);
-        connection.reported.note(connection.engine(), &gtid);
+    if let Some(gtid) = &changes.gtid {
+        recorded::committed(session.handle.id, gtid);
+        connection.reported.add(changes.position(connection.engine()));
     }
     note_connection(&session.handle, &mut session.connections, connection);
     if let Some(state) = changes.state {
@@ -137,7 +164,7 @@ pub(crate) fn learn(
         failed,
     );
     session.transaction.note_failure(outcome.error);
-    session.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
+    session.variables.gets_diagnostics |= matches!(shape.verb, Verb::GetDiagnostics);
     answers::note_diagnostics(&session.client.request, &mut session.variables, shape, outcome);
     if let Some(mut residue) = changes.residue {
         session.variables.diagnostics.learn(&mut residue);
@@ -189,7 +216,7 @@ pub(crate) async fn settle_run(
 ) -> Result<(), End> {
     match session.run.before.take() {
         None => settle(session, lease, &run.shape, run.pins, done.outcome, done.changes),
-        Some(before) => Box::pin(settle_counted(session, lease, run, done, &before)).await,
+        Some(before) => rarely(settle_counted(session, lease, run, done, &before)).await,
     }
 }
 

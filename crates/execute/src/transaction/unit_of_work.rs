@@ -60,7 +60,7 @@ pub fn begin_unit_of_work(
     shape: &Shape,
     job: Job,
 ) -> Option<Arc<Snapshot>> {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let sharding = snapshot.sharding.as_ref()?;
     let entered = &handle.entered;
     if entered.get() == 0 {
@@ -78,7 +78,7 @@ pub fn begin_unit_of_work(
 
 /// Definitions of tables that are on their way stay as they are: why this one is refused.
 pub fn is_fixed(core: &Core, groups: &[Arc<str>]) -> Option<String> {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let moves = snapshot.sharding.as_ref()?.moves();
     let fixed = moves.iter().find(|it| it.defined && groups.contains(&it.from))?;
     Some(format!(

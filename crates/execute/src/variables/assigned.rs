@@ -97,7 +97,7 @@ pub(crate) async fn learn_assigned(
     job: Job,
     changes: &mut Changes,
 ) -> Result<(), ConnectionError> {
-    if shape.verb == Verb::SetStatement {
+    if matches!(shape.verb, Verb::SetStatement) {
         // What was changed is changed back; the next reply, whoever gets it, would say so.
         *changes = Changes::default();
         return connection.run(&[(Command::Query, b"DO 1")]).await.map(drop);
@@ -151,7 +151,7 @@ pub(crate) async fn learn_assigned(
 /// True for texts that may assign session variables.
 pub(crate) fn may_assign(shape: &Shape) -> bool {
     shape.class == Class::Set
-        || shape.verb == Verb::SetStatement
+        || matches!(shape.verb, Verb::SetStatement)
         || shape.facts.contains(Facts::MULTIPLE)
 }
 

@@ -2,6 +2,7 @@
 //! was written, gathered while the reply is relayed. What becomes of it is decided when the reply is over.
 
 use backend::{Connection, Residue, SessionState, TRACKING, Tracked};
+use farm::{Engine, Position};
 use mysql_wire::reply::SessionChange;
 
 use crate::connections::pin::Pins;
@@ -22,6 +23,8 @@ pub struct Changes {
     pub tracking: bool,
     /// The GTIDs of what was written, in the engine's notation.
     pub gtid: Option<Vec<u8>>,
+    /// The same as a position, once somebody has asked for it and it could be read.
+    read: Option<Position>,
     /// So many bytes of them are of what the client may hear of.
     pub held: usize,
     /// Something was set for the next transaction only.
@@ -67,8 +70,17 @@ impl Changes {
         self.gtid.as_ref().is_some_and(|gtid| gtid.len() > self.held)
     }
 
+    /// What was committed; `None` where nothing was, or nobody can read what it is. Read once for all who ask.
+    pub fn position(&mut self, engine: Engine) -> Option<&Position> {
+        if self.read.is_none() {
+            self.read = Position::read(engine, self.gtid.as_deref()?);
+        }
+        self.read.as_ref()
+    }
+
     /// What one reply of several has written.
     fn note_gtid(&mut self, gtid: &[u8]) {
+        self.read = None;
         let all = self.gtid.get_or_insert_default();
         if !all.is_empty() {
             all.push(b',');

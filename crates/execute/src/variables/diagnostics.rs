@@ -88,13 +88,13 @@ impl Diagnostics {
     fn note_found(&mut self, shape: &Shape, outcome: &Outcome, query: bool) {
         let several = Facts::MULTIPLE | Facts::COMPOUND | Facts::FOUND_ROWS_SET;
         let cursor = outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
-        let asks = shape.verb == Verb::Show && shape.facts.contains(Facts::WARNINGS);
+        let asks = matches!(shape.verb, Verb::Show) && shape.facts.contains(Facts::WARNINGS);
         if shape.facts.intersects(several) || shape.class == Class::Call || cursor {
             self.found_rows = None;
         } else if query && !outcome.has_rows {
             // SELECT … INTO.
             self.found_rows = Some(outcome.affected_rows);
-        } else if query || (shape.verb == Verb::Show && !asks) {
+        } else if query || (matches!(shape.verb, Verb::Show) && !asks) {
             self.found_rows = Some(outcome.rows);
         } else if !keeps_found_rows(shape) {
             self.found_rows = None;
@@ -152,7 +152,7 @@ impl Diagnostics {
 
 /// To ask about warnings does not end them, but in MySQL a SELECT does.
 pub fn only_asks(shape: &Shape, dialect: Dialect) -> bool {
-    let ends = shape.verb == Verb::Select && dialect == Dialect::MySql;
+    let ends = matches!(shape.verb, Verb::Select) && dialect == Dialect::MySql;
     shape.facts.contains(Facts::WARNINGS) && !ends
 }
 

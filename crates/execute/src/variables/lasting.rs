@@ -66,7 +66,7 @@ pub async fn spread(
     if !sets || !connections.current.held.as_ref().is_some_and(|held| pinned(held.pins)) {
         return;
     }
-    if core.shared.published.load().sharding.is_none() {
+    if core.glance().sharding.is_none() {
         return;
     }
     let text: Box<[u8]> = request.payload()[1..].into();

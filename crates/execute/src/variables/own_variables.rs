@@ -167,7 +167,7 @@ async fn refused(session: &mut Session, changes: &[Change]) -> Option<Refused> {
     for change in changes {
         // Clients take the error to mean that there is nothing to choose from.
         if let Some(choice) = change.chooses()
-            && session.core.shared.published.load().sharding.is_none()
+            && session.core.glance().sharding.is_none()
         {
             return Some(Refused::Unknown(choice.to_owned()));
         }
@@ -238,7 +238,7 @@ async fn answer_own(session: &mut Session, asked: &[Question]) -> Result<(), End
 
 /// True for a SET or SELECT that names a variable of Heddle's own.
 pub fn names_own(request: &Request, shape: &Shape) -> bool {
-    let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
+    let asks = matches!(shape.verb, Verb::Select) && shape.facts.contains(Facts::SYSTEM_VARIABLE);
     (asks || shape.class == Class::Set) && mentions_own(&request.payload()[1..])
 }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use backend::{Connection, ConnectionError, Placed, VARIABLE_BYTES_MAX, Value, text_expression};
+use reactor::rarely;
 use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
 use crate::client::request::Request;
@@ -79,11 +80,11 @@ pub async fn bring_values(
     job: Job,
 ) -> Result<(), ConnectionError> {
     if variables_differ(handle, variables, connection, shape) {
-        Box::pin(move_variables(handle, request, variables, prepared, connection, shape, job))
+        rarely(move_variables(handle, request, variables, prepared, connection, shape, job))
             .await?;
     }
     if insert_id::needs_insert_id(shape) {
-        Box::pin(insert_id::move_insert_id(handle, variables, connection)).await?;
+        rarely(insert_id::move_insert_id(handle, variables, connection)).await?;
     }
     Ok(())
 }

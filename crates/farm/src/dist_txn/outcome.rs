@@ -16,8 +16,9 @@ pub struct LostWrite {
     /// The GTIDs, in the engine's notation, that the connection reported last: the write comes after
     /// them. Empty when it reported none.
     pub after: String,
-    /// How long ago the write was sent, in seconds; rounded up.
-    pub sent_s: u64,
+    /// It was sent after this moment of the snapshots' clock ([`Snapshot::origin`](crate::Snapshot::origin)), in
+    /// microseconds.
+    pub sent_us: u64,
     /// How long ago its connection was opened, in seconds; rounded down, so that only a server that was
     /// surely started later runs for less.
     pub opened_s: u64,

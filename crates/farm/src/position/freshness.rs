@@ -30,7 +30,11 @@ pub struct Freshness {
     /// The lag plus one; 0 while it is not known.
     lag_us: AtomicU64,
     acknowledged: Mutex<Option<Position>>,
+    answered_us: AtomicU64,
 }
+
+/// Answers to sessions are told this far apart: every core tells them, and they are one word that all cores share.
+const ANSWERS_APART_US: u64 = 5_000;
 
 impl Freshness {
     /// The last position that was learnt.
@@ -86,9 +90,23 @@ impl Freshness {
         self.lag_us.store(lag_us.map_or(0, |lag| lag + 1), Relaxed);
     }
 
+    /// The server has answered a session that sent something to it at this moment, so it lived then. That the answer was read
+    /// later proves nothing more: it may have lain here.
+    pub fn answered(&self, sent_us: u64) {
+        let known_us = self.answered_us.load(Relaxed);
+        if sent_us >= known_us.saturating_add(ANSWERS_APART_US) {
+            self.answered_us.fetch_max(sent_us, Relaxed);
+        }
+    }
+
+    /// A moment at which the server lived, as sessions know; 0 while none does.
+    pub fn answered_us(&self) -> u64 {
+        self.answered_us.load(Relaxed)
+    }
+
     /// A session heard from the server that this is committed, and is about to tell its client.
     pub fn acknowledge(&self, position: &Position) {
-        let executed = self.known();
+        let executed = position.may_have_gaps().then(|| self.known()).flatten();
         let executed = executed.as_ref().map(|known| &known.position);
         let mut acknowledged = self.lock_acknowledged();
         match &mut *acknowledged {
@@ -166,6 +184,18 @@ impl Interest {
 mod tests {
     use super::*;
     use crate::server::Engine;
+
+    #[test]
+    fn answers_are_told_apart_and_in_order() {
+        let fresh = Freshness::default();
+        assert_eq!(fresh.answered_us(), 0);
+        fresh.answered(70_000);
+        fresh.answered(74_999);
+        assert_eq!(fresh.answered_us(), 70_000);
+        fresh.answered(75_000);
+        fresh.answered(40_000);
+        assert_eq!(fresh.answered_us(), 75_000);
+    }
 
     #[test]
     fn what_is_known_is_a_lower_bound() {

@@ -7,13 +7,14 @@
 //!
 //! Must not know: how a position is asked for, clocks.
 
+mod domains;
 pub mod freshness;
 mod gtid_set;
 pub mod token;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+pub use domains::Domains;
 use gtid_set::Sources;
 
 use crate::server::Engine;
@@ -23,7 +24,7 @@ use crate::server::Engine;
 pub enum Position {
     /// Per domain the last sequence number, and the id of the server that gave it away; in one
     /// domain the order is total.
-    MariaDb(BTreeMap<u32, Last>),
+    MariaDb(Domains),
     /// Per source (UUID, and tag if any) the executed intervals, ascending, both ends included, none
     /// of them touching another.
     MySql(Sources),
@@ -38,22 +39,25 @@ pub struct Last {
 
 /// MariaDB's `domain-server-sequence`: the domain, and the transaction in it; `None` for anything else.
 pub fn parse_domain(text: &[u8]) -> Option<(u32, Last)> {
-    let mut numbers = text.split(|byte| *byte == b'-').map(number);
-    let domain = u32::try_from(numbers.next()??).ok()?;
-    let server_id = u32::try_from(numbers.next()??).ok()?;
-    let sequence = numbers.next()??;
+    let (domain, rest) = number(text)?;
+    let (server_id, rest) = number(rest.strip_prefix(b"-")?)?;
+    let (sequence, rest) = number(rest.strip_prefix(b"-")?)?;
     let last = Last {
-        server_id,
+        server_id: u32::try_from(server_id).ok()?,
         sequence,
     };
-    numbers.next().is_none().then_some((domain, last))
+    let domain = u32::try_from(domain).ok()?;
+    rest.is_empty().then_some((domain, last))
 }
 
 /// The same with commas between.
-fn parse_domains(text: &[u8]) -> Option<BTreeMap<u32, Last>> {
+fn parse_domains(text: &[u8]) -> Option<Domains> {
+    // What a commit reports is one.
+    if let Some(one) = parse_domain(text) {
+        return Some(Domains::from_iter([one]));
+    }
     let parts = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    let mut domains = BTreeMap::new();
-    // One by one: to collect them would gather and sort them first, and nearly always there is one.
+    let mut domains = Domains::default();
     for part in parts.filter(|part| !part.is_empty()) {
         let (domain, last) = parse_domain(part)?;
         domains.insert(domain, last);
@@ -61,15 +65,16 @@ fn parse_domains(text: &[u8]) -> Option<BTreeMap<u32, Last>> {
     Some(domains)
 }
 
-/// A number in decimal digits.
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
+/// The number in decimal digits at the front, and what stands behind it.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut number, mut rest) = (0u64, text);
+    while let [digit @ b'0'..=b'9', behind @ ..] = rest {
+        number = number
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))?;
+        rest = behind;
     }
-    digits.iter().try_fold(0u64, |number, digit| match digit {
-        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
-        _ => None,
-    })
+    (rest.len() < text.len()).then_some((number, rest))
 }
 
 /// So many intervals of one MySQL source are left as they are.
@@ -79,8 +84,8 @@ impl Position {
     /// The position of a server that has executed nothing.
     pub fn empty(engine: Engine) -> Position {
         match engine {
-            Engine::MariaDb => Position::MariaDb(BTreeMap::new()),
-            Engine::MySql => Position::MySql(BTreeMap::new()),
+            Engine::MariaDb => Position::MariaDb(Domains::default()),
+            Engine::MySql => Position::MySql(Sources::new()),
         }
     }
 
@@ -130,7 +135,7 @@ impl Position {
                         true => last,
                         false => other,
                     };
-                    Some((*domain, *least))
+                    Some((domain, *least))
                 });
                 Position::MariaDb(both.collect())
             }
@@ -147,16 +152,22 @@ impl Position {
     pub fn join(&mut self, other: &Position) {
         match (&mut *self, other) {
             (Position::MariaDb(mine), Position::MariaDb(theirs)) => {
-                for (domain, last) in theirs {
-                    let have = mine.entry(*domain).or_insert(*last);
-                    if have.sequence < last.sequence {
-                        *have = *last;
+                for (domain, last) in theirs.iter() {
+                    match mine.get_mut(domain) {
+                        Some(have) if have.sequence < last.sequence => *have = *last,
+                        Some(_) => {}
+                        None => mine.insert(domain, *last),
                     }
                 }
             }
             (Position::MySql(mine), Position::MySql(theirs)) => gtid_set::join(mine, theirs),
             (mine, _) => *mine = other.clone(),
         }
+    }
+
+    /// There may be gaps in it, which [`Position::join_among`] closes; on MariaDB there are none.
+    pub fn may_have_gaps(&self) -> bool {
+        matches!(self, Position::MySql(_))
     }
 
     /// Adds everything of `other` to what somebody needs who writes now and then among others: with

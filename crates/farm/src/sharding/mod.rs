@@ -7,6 +7,7 @@
 pub mod relations;
 pub mod shard;
 pub mod sizes;
+mod undescribed;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Sharding {
     /// Parts of maps that are on their way to another group.
     moves: Vec<Moving>,
     sizes: Arc<TableSizes>,
+    /// By database the declared tables whose columns have still to be asked for.
+    undescribed: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 /// A part of a map that is on its way to another group, or has just got there.
@@ -209,6 +212,7 @@ impl Sharding {
             databases: HashMap::new(),
             moves: Vec::new(),
             sizes: Arc::default(),
+            undescribed: HashMap::new(),
         }
     }
 
@@ -378,8 +382,8 @@ impl Sharding {
         }
     }
 
-    /// The columns of a table, when they are known: those of declared tables always are, and those of
-    /// the other tables and views on the maps' global groups.
+    /// The columns of a table, when they are known: those of declared tables are unless they are
+    /// [undescribed](Sharding::is_undescribed), and those of the other tables and views on the maps' global groups.
     pub fn schema(&self, database: &str, table: &str) -> Option<&Arc<TableSchema>> {
         let of = self.databases.get(database)?;
         of.tables.get(table)?.schema.as_ref()

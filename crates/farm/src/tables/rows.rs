@@ -60,6 +60,8 @@ tables! {
         "rows_sent" "rows_sent" Whole "rows to clients";
         "rows_changed" "rows_changed" Whole "rows that servers say were changed";
         "bytes" "bytes" Whole "bytes to clients";
+        "rows_read" "rows_read" Whole "rows that servers sent to the router";
+        "bytes_read" "bytes_read" Whole "bytes of these rows";
         "first_seen" "first_seen" Time "when it was counted first";
         "last_seen" "last_seen" Time "when it was counted last";
         "time_ms_sum" "time_ms_sum" Number "the whole time, all calls together";
@@ -258,6 +260,8 @@ tables! {
         "acknowledged" "acknowledged" Time "when its consumer acknowledged last";
         "lag_ms" "lag_ms" Number "milliseconds that the consumer is behind";
         "lag_bytes" "lag_bytes" Whole "bytes that it is behind";
+        "expiry_percent" "expiry_percent" Whole "how much that is of what the servers keep of their binlogs; NULL where they keep all";
+        "gap" "gap" Text "what the servers have purged of what it did not acknowledge; NULL where it is all there";
     }
     "transactions" "A transaction over several groups that has prepared branches."
         ["transaction" "list"] None, None; {

@@ -34,6 +34,10 @@ pub struct Apply {
     /// Only this table, NAME or DATABASE.NAME; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub table: Vec<String>,
+    /// Runs statements again whose rows were not logged (binlog_format=STATEMENT or MIXED). The target has to have the
+    /// same tables, triggers and functions
+    #[arg(long)]
+    pub statements: bool,
     /// Transactions that are applied at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub workers: u32,

@@ -1,5 +1,7 @@
 //! One reading of the stream: from where the target has it until something breaks.
 
+mod statements;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +15,9 @@ use tokio::task::JoinSet;
 use super::flags::Apply;
 use super::report::Report;
 use super::source::{Lines, groups};
-use super::workers::{Workers, of_server, refused};
+use super::workers::{self, Workers, of_server};
 use super::{Ended, TIMEOUT_MS};
+use statements::{is_temporary, refused};
 
 /// Transactions that are under way or wait for others.
 const WINDOW: usize = 256;
@@ -50,6 +53,8 @@ pub(super) struct Session<'a> {
     passed: Vec<(u64, (String, String))>,
     tables: HashMap<(String, String), TargetTable>,
     ties: Option<Ties>,
+    /// Tables that know no rollback, in upper case, as far as they were asked for.
+    without_rollback: Option<Vec<String>>,
     under_way: JoinSet<Done>,
     bytes: usize,
 }
@@ -88,6 +93,7 @@ pub(super) async fn run(
         passed: Vec::new(),
         tables: HashMap::new(),
         ties: None,
+        without_rollback: None,
         under_way: JoinSet::new(),
         bytes: 0,
     };
@@ -126,6 +132,12 @@ impl Session<'_> {
             _ => true,
         });
         let token = std::mem::take(&mut transaction.token);
+        // The rows of one group alone come and go.
+        if transaction.is_move && self.groups > 1 {
+            self.may_pass_move(&transaction)?;
+            self.tokens.insert(self.order.last(), token);
+            return Ok(());
+        }
         let name = transaction.gtid.clone();
         let name = name.map(|gtid| (transaction.group.clone(), gtid));
         if let Some(name) = name.filter(|name| self.progress.done.contains(name)) {
@@ -160,6 +172,25 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Rows that change their group stay what they are at the target, where they have one place. That is known
+    /// where what the two groups tell of a row has an order, and the row was not read on its way.
+    fn may_pass_move(&self, transaction: &Transaction) -> Result<(), Ended> {
+        let is_read = !self.flags.snapshot || self.progress.complete.len() >= self.groups;
+        let gtid = transaction.gtid.as_deref().unwrap_or_default();
+        let cure = match (&self.flags.order, is_read) {
+            (Some(_), true) if self.flags.group.is_empty() => return Ok(()),
+            (Some(_), false) => {
+                "wait for the end of the move (job list), and begin anew under another --name"
+            }
+            _ => "begin anew with --order global, of all groups, under another --name",
+        };
+        Err(Ended::Fatal(format!(
+            "group {} tells of rows that move between groups ({gtid}), and nothing here says which group's changes of \
+             them come last; {cure}",
+            transaction.group
+        )))
+    }
+
     /// Carries out what nothing may run beside, and writes down that it is done.
     async fn alone(&mut self, mut transaction: Transaction, token: String) -> Result<(), Ended> {
         self.finish().await?;
@@ -172,6 +203,10 @@ impl Session<'_> {
         for change in changes {
             match change {
                 Change::Row(_) => of_rows.changes.push(change),
+                Change::Statement(run) => {
+                    let run = self.statement(&of_rows, run).await?;
+                    of_rows.changes.extend(run.map(Change::Statement));
+                }
                 Change::Made { database, sql } => {
                     self.control
                         .make(&database, &sql)
@@ -198,10 +233,10 @@ impl Session<'_> {
             let tables = self.tables_of(&of_rows);
             if is_read {
                 let carried = self.control.carry_read(&of_rows, &tables).await;
-                carried.map_err(refused)?;
+                carried.map_err(workers::refused)?;
             } else {
                 let carried = self.control.carry_alone(&of_rows, number, &tables).await;
-                self.report.found(&carried.map_err(refused)?);
+                self.report.found(&carried.map_err(workers::refused)?);
             }
         }
         self.tokens.insert(number, token);
@@ -222,6 +257,13 @@ impl Session<'_> {
         let is_own = definition(sql, "", &own).1 || OWN.contains(&database);
         if !is_wanted || is_own || self.flags.pass.contains(&gtid) {
             return Ok(());
+        }
+        if self.flags.statements && is_temporary(sql) {
+            return Err(refused(
+                of,
+                sql,
+                "a temporary table is gone when the applier begins anew",
+            ));
         }
         match kind {
             Definition::Acts | Definition::OfServer => {
@@ -261,6 +303,7 @@ impl Session<'_> {
     fn forget_tables(&mut self) {
         self.tables.clear();
         self.ties = None;
+        self.without_rollback = None;
     }
 
     /// Reads how the tables of a transaction are made at the target.

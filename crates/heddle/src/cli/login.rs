@@ -33,5 +33,6 @@ pub fn login(
         password: password.trim_end_matches(['\n', '\r']).to_owned(),
         tls: LinkTls::Preferred,
         known: Known::FirstUse,
+        engine: None,
     })
 }

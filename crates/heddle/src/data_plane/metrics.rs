@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use door_http::{Family, Kind, Metrics, Sample};
-use statistics::{BUCKETS, Door, Kind as StatementKind, Latency, Measured, above_us};
+use statistics::{BUCKETS, Door, Exemplar, Kind as StatementKind, Latency, Measured, above_us};
 
-use super::{DataPlane, counted};
+use super::{DataPlane, cores, counted};
 
 /// The bounds of the histograms are these powers of two, in microseconds: from 64 us to 67 s.
 const BOUNDS: std::ops::RangeInclusive<u32> = 6..=26;
@@ -61,22 +61,50 @@ impl Metrics for DataPlane {
             })
             .chain(of_rules)
             .chain(of_statements)
+            .chain(cores::families(&self.delays))
             .collect()
     }
 }
 
-/// How long statements took, and the errors that they ended with.
-fn of_statements(measured: &Measured) -> [Family; 3] {
-    let histogram = |of: &dyn Fn(&Latency) -> ([u64; BUCKETS], u64)| {
-        let mut samples = Vec::new();
+/// What is counted apart.
+type Of<'a> = (StatementKind, Door, &'a str);
+
+fn labels((kind, door, group): Of<'_>) -> [(&'static str, &str); 3] {
+    [
+        ("kind", kind.name()),
+        ("door", door.name()),
+        ("group", group),
+    ]
+}
+
+/// How long statements took, what they sent, and the errors that they ended with.
+fn of_statements(measured: &Measured) -> [Family; 5] {
+    let groups = measured.groups();
+    let of_each = |samples: &dyn Fn(Of<'_>, &Latency) -> Vec<Sample>| {
+        let mut all = Vec::new();
         for kind in StatementKind::ALL {
             for door in Door::ALL {
-                let (buckets, sum_us) = of(&measured.latency(kind, door));
-                let labels = [("kind", kind.name()), ("door", door.name())];
-                samples.extend(buckets_of(&buckets, sum_us, labels));
+                for group in &groups {
+                    let latency = measured.latency(kind, door, group);
+                    all.extend(samples((kind, door, group), &latency));
+                }
             }
         }
-        samples
+        all
+    };
+    let times = |of: Of<'_>, latency: &Latency| {
+        let stands = |from_us, to_us| {
+            let found = measured.exemplars.within(of, from_us, to_us);
+            found.map(|it| exemplar(&it))
+        };
+        buckets_of(&latency.times, latency.total_us, &labels(of), stands)
+    };
+    let waits = |of: Of<'_>, latency: &Latency| {
+        buckets_of(&latency.waits, latency.waiting_us, &labels(of), |_, _| None)
+    };
+    let sum = |of: Of<'_>, sum: u64| {
+        let sample = (sum > 0).then(|| Sample::labelled(&labels(of), sum as f64));
+        sample.into_iter().collect()
     };
     let errors = measured.errors().into_iter().map(|(number, count)| {
         let number = match number {
@@ -88,15 +116,27 @@ fn of_statements(measured: &Measured) -> [Family; 3] {
     [
         Family {
             name: "heddle_statement_seconds",
-            help: "What statements took, their waits included, by kind and door.",
+            help: "What statements took, their waits included, by kind, door and group.",
             kind: Kind::Histogram,
-            samples: histogram(&|latency| (latency.times, latency.total_us)),
+            samples: of_each(&times),
         },
         Family {
             name: "heddle_statement_wait_seconds",
-            help: "What statements waited before they were sent to a server, by kind and door.",
+            help: "What statements waited before they were sent to a server, by kind, door and group.",
             kind: Kind::Histogram,
-            samples: histogram(&|latency| (latency.waits, latency.waiting_us)),
+            samples: of_each(&waits),
+        },
+        Family {
+            name: "heddle_statement_rows_total",
+            help: "Rows that statements sent to clients, by kind, door and group.",
+            kind: Kind::Counter,
+            samples: of_each(&|of, latency| sum(of, latency.rows)),
+        },
+        Family {
+            name: "heddle_statement_bytes_total",
+            help: "Bytes that statements sent to clients, by kind, door and group.",
+            kind: Kind::Counter,
+            samples: of_each(&|of, latency| sum(of, latency.bytes)),
         },
         Family {
             name: "heddle_statement_errors_total",
@@ -107,11 +147,21 @@ fn of_statements(measured: &Measured) -> [Family; 3] {
     ]
 }
 
-/// The samples of one histogram; none where nothing was counted.
-fn buckets_of(
+fn exemplar(of: &Exemplar) -> door_http::Exemplar {
+    door_http::Exemplar {
+        trace_id: hex::encode(of.trace),
+        value: of.us as f64 / 1e6,
+        at_s: of.at_ms as f64 / 1e3,
+    }
+}
+
+/// The samples of one histogram; none where nothing was counted. `exemplar` gives one of at least so many microseconds,
+/// and fewer than so many.
+pub(super) fn buckets_of(
     buckets: &[u64; BUCKETS],
     sum_us: u64,
-    labels: [(&'static str, &str); 2],
+    labels: &[(&'static str, &str)],
+    exemplar: impl Fn(u64, Option<u64>) -> Option<door_http::Exemplar>,
 ) -> Vec<Sample> {
     let count: u64 = buckets.iter().sum();
     if count == 0 {
@@ -119,7 +169,7 @@ fn buckets_of(
     }
     let sample = |suffix, value: u64, le: Option<&str>| {
         let le = le.map(|le| ("le", le));
-        let labels: Vec<_> = labels.into_iter().chain(le).collect();
+        let labels: Vec<_> = labels.iter().copied().chain(le).collect();
         Sample {
             suffix,
             ..Sample::labelled(&labels, value as f64)
@@ -131,11 +181,20 @@ fn buckets_of(
         let inside = inside.filter(|(at, _)| above_us(*at) <= bound_us);
         inside.map(|(_, count)| count).sum()
     };
-    let mut samples: Vec<Sample> = BOUNDS
-        .map(|power| 1u64 << power)
-        .map(|us| sample("_bucket", below(us), Some(&seconds(us).to_string())))
-        .collect();
-    samples.push(sample("_bucket", count, Some("+Inf")));
+    let mut from_us = 0;
+    let mut samples = Vec::new();
+    for us in BOUNDS.map(|power| 1u64 << power) {
+        let le = seconds(us).to_string();
+        samples.push(Sample {
+            exemplar: exemplar(from_us, Some(us)),
+            ..sample("_bucket", below(us), Some(&le))
+        });
+        from_us = us;
+    }
+    samples.push(Sample {
+        exemplar: exemplar(from_us, None),
+        ..sample("_bucket", count, Some("+Inf"))
+    });
     samples.push(Sample {
         value: seconds(sum_us),
         ..sample("_sum", 0, None)
@@ -180,9 +239,17 @@ mod tests {
                 ..Call::default()
             };
             let core = measured.of_core(0).expect("there is one");
-            core.add(StatementKind::Read, Door::Sql, &call);
+            core.add(StatementKind::Read, Door::Sql, "g1", &call);
         }
-        let [times, _, errors] = of_statements(&measured);
+        let of = (StatementKind::Read, Door::Sql, "g1");
+        let kept = Exemplar {
+            trace: [0xAB; 16],
+            us: 100,
+            at_ms: 1_500,
+        };
+        measured.exemplars.keep(of, kept);
+        let [times, waits, _, bytes, errors] = of_statements(&measured);
+        assert!(bytes.samples.is_empty());
         let at = |suffix: &str, le: &str| {
             let found = times.samples.iter().find(|sample| {
                 let bound = sample.labels.iter().find(|(name, _)| *name == "le");
@@ -199,5 +266,21 @@ mod tests {
         assert_eq!(at("_sum", ""), Some(200.005_174));
         assert_eq!(errors.samples[0].labels, [("number", "1062".to_owned())]);
         assert_eq!(errors.samples[0].value, 5.0);
+        let standing = |family: &Family| -> Vec<_> {
+            let all = family
+                .samples
+                .iter()
+                .filter(|sample| sample.exemplar.is_some());
+            all.map(|sample| sample.labels.clone()).collect()
+        };
+        let labels = [
+            ("kind", "read"),
+            ("door", "sql"),
+            ("group", "g1"),
+            ("le", "0.000128"),
+        ];
+        let labels = labels.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(standing(&times), [labels.to_vec()]);
+        assert!(standing(&waits).is_empty());
     }
 }

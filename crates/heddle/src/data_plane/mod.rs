@@ -1,6 +1,7 @@
 //! Joins the SQL door to the control plane: commands from sessions, sessions for commands, counters
 //! for metrics. Each side knows only the trait that it declares itself.
 
+mod cores;
 mod digests;
 mod in_force;
 mod metrics;
@@ -243,6 +244,7 @@ fn view(session: SessionInfo) -> SessionView {
             .map(|(server, thread)| (ServerId(server), thread)),
         held: None,
         reasons: Vec::new(),
+        held_for_work: session.pinned_for_work,
         held_s: 0,
     }
 }
@@ -276,6 +278,8 @@ pub struct DataPlane {
     slot: AtomicU8,
     /// What was counted by digest in each minute of the last day.
     history: Mutex<digests::Kept>,
+    /// How late the cores have answered.
+    delays: cores::Delays,
     /// Empty where nothing is recorded.
     flight: OnceLock<Arc<FlightRecorder>>,
 }
@@ -369,8 +373,13 @@ impl DataPlane {
     }
 }
 
-/// Has the data plane keep what was counted in each minute.
-pub async fn keep_minutes(data_plane: &Arc<DataPlane>) {
+/// Looks after the data plane while it serves: keeps what was counted in each minute, and asks its cores whether they are
+/// there.
+pub async fn attend(data_plane: &Arc<DataPlane>) {
+    tokio::join!(keep_minutes(data_plane), cores::ask_cores(data_plane));
+}
+
+async fn keep_minutes(data_plane: &Arc<DataPlane>) {
     loop {
         tokio::time::sleep(MINUTE).await;
         let data_plane = Arc::clone(data_plane);
@@ -512,6 +521,7 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
             format!("{}:{}", server.host, server.port)
         }),
         pins: view.reasons.join(", "),
+        pinned_for_work: view.held_for_work,
         pinned_ms: view.held_s * 1000,
         digest: view
             .digest

@@ -4,6 +4,7 @@
 //! `FILE.1`, its predecessors to `FILE.2` and so on, and the oldest is removed. A line that cannot be written is lost;
 //! the log of the router says so once until writing works again.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +13,16 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use catalog::event::when;
 use serde_json::json;
+use sqltext::Digest;
 use statistics::{Slow, SlowQueue, queue};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
+
+const MINUTE_MS: u64 = 60_000;
+
+/// Where more digests are slow in a minute, their lines are counted anew.
+const DIGESTS_MAX: usize = 10_000;
 
 /// Begins to write, where the settings name a file. The thread ends with the last end of the queue.
 ///
@@ -38,6 +45,7 @@ pub fn start(settings: &Settings) -> Result<Option<SlowQueue>, Failure> {
         file: None,
         bytes: 0,
         fails: false,
+        share: Share::of(settings.slow_log_digest_lines),
     };
     log.open().map_err(failed)?;
     let (queue, slow) = queue();
@@ -55,6 +63,52 @@ struct Log {
     bytes: u64,
     /// The last line could not be written.
     fails: bool,
+    share: Share,
+}
+
+/// How much of the log one digest may have.
+struct Share {
+    /// In a minute; 0 for no bound.
+    lines_max: u64,
+    /// Since 1970, of the statements that came last.
+    minute: u64,
+    /// Lines of this minute, and statements that were left out since the digest's last line.
+    digests: HashMap<Digest, (u64, u64)>,
+}
+
+impl Share {
+    fn of(lines_max: u64) -> Share {
+        Share {
+            lines_max,
+            minute: 0,
+            digests: HashMap::new(),
+        }
+    }
+
+    /// How many statements of its digest were left out before this one; `None` where it is left out, too.
+    fn take(&mut self, slow: &Slow) -> Option<u64> {
+        if self.lines_max == 0 {
+            return Some(0);
+        }
+        let minute = slow.call.at_ms / MINUTE_MS;
+        if minute > self.minute {
+            self.minute = minute;
+            self.digests.retain(|_, (_, left_out)| *left_out > 0);
+            for (lines, _) in self.digests.values_mut() {
+                *lines = 0;
+            }
+        }
+        if self.digests.len() >= DIGESTS_MAX && !self.digests.contains_key(&slow.digest) {
+            self.digests.clear();
+        }
+        let (lines, left_out) = self.digests.entry(slow.digest).or_default();
+        if *lines >= self.lines_max {
+            *left_out += 1;
+            return None;
+        }
+        *lines += 1;
+        Some(std::mem::take(left_out))
+    }
 }
 
 impl Log {
@@ -73,8 +127,10 @@ impl Log {
                 }
                 Err(TryRecvError::Disconnected) => return,
             };
-            let written = self.write(&line(&slow));
-            self.note(written);
+            if let Some(left_out) = self.share.take(&slow) {
+                let written = self.write(&line(&slow, left_out));
+                self.note(written);
+            }
         }
     }
 
@@ -152,8 +208,8 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// A statement as a line.
-fn line(slow: &Slow) -> String {
+/// A statement as a line; so many of its digest were left out before it.
+fn line(slow: &Slow, left_out: u64) -> String {
     let ms = |us: u64| us as f64 / 1000.0;
     let call = &slow.call;
     let line = json!({
@@ -178,6 +234,7 @@ fn line(slow: &Slow) -> String {
         "rows_changed": call.rows_changed,
         "bytes": call.bytes,
         "retries": slow.retries,
+        "left_out": left_out,
     });
     format!("{line}\n")
 }
@@ -205,7 +262,7 @@ mod tests {
             database: "d".to_owned(),
             group: "g1".to_owned(),
             server: "127.0.0.1:3306".to_owned(),
-            digest: sqltext::Digest::of_normal("INSERT INTO t VALUES (?)"),
+            digest: Digest::of_normal("INSERT INTO t VALUES (?)"),
             text: "INSERT INTO t VALUES (\"a\nb\")".to_owned(),
             tag: "app:web".to_owned(),
             trace: String::new(),
@@ -221,18 +278,40 @@ mod tests {
             file: None,
             bytes: 0,
             fails: false,
+            share: Share::of(0),
         }
     }
 
     #[test]
+    fn a_digest_has_so_many_lines_in_a_minute() {
+        let mut share = Share::of(2);
+        let mut take = |minute: u64, text: &str| {
+            let mut slow = slow(1);
+            slow.call.at_ms = minute * MINUTE_MS + 7;
+            slow.digest = Digest::of_normal(text);
+            share.take(&slow)
+        };
+        let first: Vec<_> = (0..4).map(|_| take(5, "SELECT a")).collect();
+        assert_eq!(first, [Some(0), Some(0), None, None]);
+        assert_eq!(take(5, "SELECT b"), Some(0), "it is another one");
+        assert_eq!(take(6, "SELECT a"), Some(2), "two were left out");
+        // A core that is late does not begin the minute anew.
+        assert_eq!(take(5, "SELECT a"), Some(0));
+        assert_eq!(take(6, "SELECT a"), None);
+    }
+
+    #[test]
     fn a_line_is_one_object() {
-        let line = line(&slow(7));
+        let line = line(&slow(7), 3);
         assert_eq!(line.matches('\n').count(), 1);
         let read: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(read["ms"], 2001.5);
         assert_eq!(read["error"], 1062);
         assert_eq!(read["time"], "2026-02-02T02:40:00.123Z");
-        assert_eq!(read["session"], 7);
+        assert_eq!(
+            (&read["session"], &read["left_out"]),
+            (&7.into(), &3.into())
+        );
     }
 
     #[test]
@@ -245,7 +324,7 @@ mod tests {
         }
         drop(sender);
         // Two lines do not fit into one file.
-        let bytes_max = line(&slow(1)).len() as u64 + 1;
+        let bytes_max = line(&slow(1), 0).len() as u64 + 1;
         log(&path, bytes_max, 3).follow(&receiver);
         let session = |path: &Path| {
             let text = std::fs::read_to_string(path).ok()?;
@@ -264,7 +343,7 @@ mod tests {
         let path = dir.path().join("slow.log");
         for session in 1..=2 {
             let mut log = log(&path, 1 << 20, 1);
-            log.write(&line(&slow(session))).expect("written");
+            log.write(&line(&slow(session), 0)).expect("written");
         }
         let text = std::fs::read_to_string(&path).expect("the file");
         assert_eq!(text.lines().count(), 2);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Between two looks.
-const LOOK: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Less is left to those who come next.
 const SPARE_BYTES_MIN: usize = 16 << 20;
@@ -15,7 +15,7 @@ pub async fn give_back() {
         tokio::time::sleep(LOOK).await;
         // It takes the allocator's locks, and milliseconds: not on the control thread.
         let looked = tokio::task::spawn_blocking(move || {
-            let is_spare = reactor::spare_bytes() > SPARE_BYTES_MIN;
+            let is_spare = reactor::spare_bytes(SPARE_BYTES_MIN) > SPARE_BYTES_MIN;
             if is_spare && was_spare {
                 reactor::give_spare_back();
             }

@@ -4,11 +4,20 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use reactor::{Address, Listener};
+use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::settings::{Listens, Settings};
+
+/// So long an address in use is waited for. The kernel takes the ring of a process that was killed apart behind the process's
+/// end, and until then the ring holds the sockets at which it waited for clients.
+const GIVEN_BACK: Duration = Duration::from_secs(2);
+
+/// Pause between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Sockets for the doors; a door without one of a kind binds the address of the settings.
 #[derive(Debug, Default)]
@@ -129,11 +138,12 @@ pub fn open(
 }
 
 /// Binds each address that has no listener yet and lets it go: a port in use is told before anything
-/// is started.
+/// is started. One that a killed process may still hold is waited for, [`GIVEN_BACK`] in all.
 ///
 /// # Errors
 /// The first address that cannot be had.
-pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
+pub async fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
+    let deadline = Instant::now() + GIVEN_BACK;
     let wanted = |given: bool, address: Option<SocketAddr>| {
         let address = address.filter(|_| !given).map(Address::Tcp);
         Vec::from_iter(address)
@@ -166,7 +176,8 @@ pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<
     ];
     for (door, flag, addresses) in doors {
         for address in addresses {
-            is_free(&address, settings).map_err(|error| match address {
+            let free = until_free(&address, settings, deadline).await;
+            free.map_err(|error| match address {
                 Address::Tcp(_) => Failure::new(format!(
                     "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
                      choose another address ({flag})"
@@ -176,6 +187,18 @@ pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<
         }
     }
     Ok(())
+}
+
+/// Waits while the address is in use.
+async fn until_free(address: &Address, settings: &Settings, deadline: Instant) -> io::Result<()> {
+    loop {
+        match is_free(address, settings) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            other => return other,
+        }
+    }
 }
 
 fn is_free(address: &Address, settings: &Settings) -> io::Result<()> {
@@ -277,5 +300,24 @@ mod tests {
         let right = listeners.take(&settings, "", listener.into());
         assert_eq!(right, Ok(true));
         assert_eq!(listeners.sql.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_given_back_is_waited_for() {
+        let home = tempfile::tempdir().expect("a directory");
+        let address = Address::Socket(home.path().join("sql.sock"));
+        let settings = Settings::default();
+        let held = reactor::listen(&address, 0o600).expect("nobody has it");
+        let now = Instant::now();
+        let refused = until_free(&address, &settings, now).await;
+        assert_eq!(
+            refused.expect_err("in use").kind(),
+            io::ErrorKind::AddrInUse
+        );
+        // Looked at first, and given back then.
+        let (free, ()) = tokio::join!(until_free(&address, &settings, now + GIVEN_BACK), async {
+            drop(held)
+        });
+        free.expect("it is waited for");
     }
 }

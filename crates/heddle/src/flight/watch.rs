@@ -59,7 +59,7 @@ async fn name(recorder: &Arc<FlightRecorder>, published: &Published) {
             note(0, Step::SnapshotPublished { epoch });
             recorder.name(&snapshot);
         }
-        tokio::time::sleep(LOOK).await;
+        control::pace::next_look(snapshot.origin, LOOK).await;
     }
 }
 

@@ -136,8 +136,8 @@ settings! {
         "An HTTP client that takes nothing of its answer for so long is closed.";
     http_body_bytes_max: u64 = "1048576" "bytes" [1024, 1073741824] Restart
         "Longest body of an HTTP request.";
-    change_streams_max: u64 = "8" "streams" [0, 1024] Restart
-        "Change streams at once (docs/CHANGES.md): each reads the binlog of every group that it shows. With 0 there are none.";
+    change_streams_max: u64 = "8" "streams" [0, 65536] Restart
+        "Change streams at once (docs/CHANGES.md). With 0 there are none.";
     fabric_listen: OptionalAddress = "" "" Restart
         "Where clients of MySQL Fabric ask by XML-RPC (docs/FABRIC.md); nothing listens without it.";
     fabric_mysql_listen: OptionalAddress = "" "" Restart
@@ -271,7 +271,7 @@ settings! {
     detections: u64 = "3" "signs" [1, 1000] Live
         "So many signs of life in a row must be missing before silence is believed; then a new connection must go without a greeting, too.";
     detection_interval_ms: u64 = "30" "ms" [5, 3600000] Live
-        "Time between two signs of life that each server is asked for.";
+        "Time between two signs of life that each server is asked for. A primary that answers clients is asked half of it after it has fallen silent, and five times a second in any case.";
     detection_timeout_ms: u64 = "100" "ms" [10, 3600000] Live
         "A sign of life or a greeting that does not come within so long is missing. It stretches while the router itself gets too little CPU.";
     write_timeout_ms: u64 = "5000" "ms" [0, 3600000] Live
@@ -296,8 +296,8 @@ settings! {
         "The same in bytes.";
     gather_time_max_ms: u64 = "600000" "ms" [0, 2592000000] Live
         "It may take so long; 0 for no limit.";
-    broadcast_bytes_max: u64 = "0" "bytes" [0, 67108864] Live
-        "Small tables of so many bytes of rows, all of a statement together, are sent to the groups where the groups can answer the statement then and fewer move than by fetching all tables (docs/SHARDING.md); 4194304 is a good bound. With 0 none is sent.";
+    broadcast_bytes_max: u64 = "4194304" "bytes" [0, 67108864] Live
+        "Small tables of so many bytes of rows, all of a statement together, are sent to the groups where the groups can answer the statement then and surely fewer move than by fetching all tables (docs/SHARDING.md). With 0 none is sent.";
     scratch: String = "" "" Restart
         "HOST:PORT of a server of the farm's own release that holds nothing: SELECTs over several groups that no group can answer run there, in temporary tables of its database heddle. Without one the primary of the group that has the session's database stands in, where the client's account must be allowed to make temporary tables in heddle. heddle up starts one by itself.";
     scratch_user: String = "heddle_scratch" "" Restart
@@ -388,6 +388,8 @@ settings! {
         "Where mariadb-binlog or mysqlbinlog, which make text of them, are looked for before PATH.";
     sink_files_dir: OptionalPath = "" "" Restart
         "Below it are the directories of sinks that write files (docs/SINKS.md); without it, `sinks` in state_dir.";
+    subscription_binlogs_h: u64 = "0" "hours" [0, 2376] Live
+        "For so long servers keep their binlogs at least while the farm has subscriptions or sinks (docs/CHANGES.md): Heddle raises an expiry that is shorter, and lowers none. With 0 the servers' own is left alone.";
     rules_file: OptionalPath = "" "" Restart
         "TOML file of [[rule]] and [[user]] tables (docs/RULES.md), behind those of heddle.toml. Both files are read anew when they change.";
     doctor_interval_s: u64 = "3600" "s" [0, 604800] Live
@@ -426,6 +428,8 @@ settings! {
         "A statement that takes so long is slow, its waits included; 0 for none.";
     slow_log_sample: u64 = "1" "statements" [1, 1000000] Live
         "One of so many slow statements is written.";
+    slow_log_digest_lines: u64 = "0" "lines" [0, 1000000] Restart
+        "So many statements of one digest are written in a minute; 0 for all.";
     slow_log_bytes_max: u64 = "104857600" "bytes" [4096, 1099511627776] Restart
         "A slow log that has become so long gets the name FILE.1, the older ones FILE.2 and so on.";
     slow_log_files: u64 = "5" "files" [1, 1000] Restart

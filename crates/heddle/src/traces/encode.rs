@@ -18,6 +18,9 @@ const CLIENT: u8 = 3;
 /// Of a status: it failed.
 const FAILED: u8 = 2;
 
+/// The operation of a statement that is prepared, and not executed.
+const PREPARE: &str = "PREPARE";
+
 /// Flags of a span: whether its parent is of another process is known (256), and it is (512).
 const PARENT_KNOWN: u32 = 0x100;
 const PARENT_REMOTE: u32 = 0x200;
@@ -108,6 +111,10 @@ fn put(spans: &mut Vec<Value>, traced: &Traced, ids: &mut impl FnMut() -> [u8; 8
         empty if empty.is_empty() => traced.kind.name().to_owned(),
         summary => summary,
     };
+    let summary = match traced.prepares {
+        true => format!("{PREPARE} {summary}"),
+        false => summary,
+    };
     let names: Vec<String> = traced.spans.iter().map(|_| hex::encode(ids())).collect();
     spans.push(statement(traced, &trace, &own, &summary));
     for (span, name) in traced.spans.iter().zip(&names) {
@@ -125,7 +132,10 @@ fn statement(traced: &Traced, trace: &str, own: &str, summary: &str) -> Value {
     attributes.text("db.namespace", &traced.database);
     attributes.text("db.query.summary", summary);
     attributes.text("db.query.text", &traced.text);
-    attributes.text("db.operation.name", &operation(&traced.text));
+    match traced.prepares {
+        true => attributes.text("db.operation.name", PREPARE),
+        false => attributes.text("db.operation.name", &operation(&traced.text)),
+    }
     if traced.call.error.is_none() {
         attributes.number("db.response.returned_rows", traced.call.rows_sent);
     }
@@ -179,14 +189,19 @@ fn part(traced: &Traced, span: &Span, summary: &str, [trace, own, parent]: [&str
         Stage::Groups => ("groups", INTERNAL),
         Stage::End => ("end", INTERNAL),
         Stage::Server => (summary, CLIENT),
+        Stage::Command(command) => (command, CLIENT),
     };
     let mut attributes = Attributes::default();
     if let Some(peer) = &span.peer {
         attributes.peer(peer);
     }
-    if span.stage == Stage::Server {
-        attributes.text("db.namespace", &traced.database);
-        attributes.text("db.query.summary", summary);
+    match span.stage {
+        Stage::Server => {
+            attributes.text("db.namespace", &traced.database);
+            attributes.text("db.query.summary", summary);
+        }
+        Stage::Command(command) => attributes.text("db.operation.name", command),
+        _ => {}
     }
     if let Some(rows) = span.rows {
         attributes.number("db.response.returned_rows", rows);
@@ -256,6 +271,7 @@ pub(super) mod tests {
             user: "app".to_owned(),
             client: Some(([127, 0, 0, 1], 4711).into()),
             database: "shop".to_owned(),
+            prepares: false,
             group: "*".to_owned(),
             digest: Some(sqltext::Digest::of_normal("SELECT a FROM t")),
             text: "SELECT a FROM t WHERE b = ?".to_owned(),
@@ -334,5 +350,32 @@ pub(super) mod tests {
             attribute(&spans[3], "error.type"),
             json!({"stringValue": "1054"})
         );
+    }
+
+    #[test]
+    fn what_is_prepared_and_what_heddle_sends_itself_have_names() {
+        let commit = Span {
+            stage: Stage::Command("XA COMMIT"),
+            within: None,
+            failed: Some(Failed::Retried("connection_lost")),
+            ..traced().spans[1].clone()
+        };
+        let prepared = Traced {
+            prepares: true,
+            spans: vec![commit],
+            ..traced()
+        };
+        let (body, _) = request(&resource(), &[prepared], || [1; 8]);
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        let spans = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        assert_eq!(spans[0]["name"], "PREPARE SELECT t");
+        let operation = |span: &Value| attribute(span, "db.operation.name");
+        assert_eq!(operation(&spans[0]), json!({"stringValue": "PREPARE"}));
+        assert_eq!(
+            (&spans[1]["name"], &spans[1]["kind"]),
+            (&json!("XA COMMIT"), &json!(3))
+        );
+        assert_eq!(operation(&spans[1]), json!({"stringValue": "XA COMMIT"}));
+        assert_eq!(spans[1]["parentSpanId"], spans[0]["spanId"]);
     }
 }

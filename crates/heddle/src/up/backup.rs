@@ -1,8 +1,8 @@
 //! Filling a server of `heddle up` with the files of another one, while both run.
 //!
-//! Order: the donor's backup streams into a directory beside the recipient's data; it is prepared there;
-//! then the recipient's guard stops it, exchanges the directories and starts it. Until that moment the
-//! recipient keeps what it had, and may even die.
+//! Order: the donor's backup streams into a directory beside the recipient's data; it is prepared there, and gets the
+//! donor's binary logs up to where it is; then the recipient's guard stops it, exchanges the directories and starts it.
+//! Until that moment the recipient keeps what it had, and may even die.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use control::backup::Filling;
+use control::backup::{Filled, Filling};
 use control::{Backup, BackupOrder};
-use mysqld::backup::{self, Tool};
+use mysqld::backup::{self, Noted, Tool};
+use mysqld::logs::{self, Carrying};
 use mysqld::{Binary, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -62,7 +63,7 @@ impl Backups {
         Some(Options::new(&found.name, &dir, port, found.server_id))
     }
 
-    async fn carry_out(self, order: BackupOrder) -> Result<String, String> {
+    async fn carry_out(self, order: BackupOrder) -> Result<Filled, String> {
         let tool = self.tool.clone()?;
         let foreign = |address: &str| format!("{address} is no server of this `heddle up`");
         let donor = self.options(&order.donor);
@@ -85,7 +86,7 @@ impl Backups {
         donor: &Options,
         recipient: &Options,
         login: &Path,
-    ) -> Result<String, String> {
+    ) -> Result<Filled, String> {
         let text = |error: mysqld::Error| error.to_string();
         let (from, to) = (donor.clone(), recipient.clone());
         let begun = blocking(move || Ok((backup::arrival(&to)?, backup::bytes_in(&from.data()))));
@@ -112,7 +113,15 @@ impl Backups {
         progress.enter("prepares the files");
         let mut preparing = spawn(tool.prepare(&files), Stdio::null(), &log)?;
         ended("mariadb-backup --prepare", &mut preparing, &log).await?;
-        let position = backup::position(&files)?;
+        let noted = backup::noted(&files)?;
+        progress.enter("copies the binary logs");
+        let carried = carry_logs(donor, &files, &noted, order.mib_per_s_max).await;
+        if let Err(why) = &carried {
+            // The data are worth more than who reads changes from before.
+            tracing::warn!("{} gets no binary logs: {why}", recipient.name);
+            let files = files.clone();
+            let _ = blocking(move || logs::forget(&files)).await;
+        }
         progress.enter("restarts the server on the files");
         let (done, is_done) = oneshot::channel();
         self.guards
@@ -120,7 +129,10 @@ impl Backups {
             .await?;
         let exchanged = is_done.await;
         exchanged.map_err(|_| "the server's guard has gone".to_owned())??;
-        Ok(position)
+        Ok(Filled {
+            gtids: noted.gtids,
+            has_logs: carried.is_ok(),
+        })
     }
 }
 
@@ -143,6 +155,29 @@ impl Backup for Backups {
 
     fn fill(&self, order: BackupOrder) -> Filling {
         Box::pin(self.clone().carry_out(order))
+    }
+}
+
+/// Copies the donor's binary logs up to where the files are, at a rate. Dropped, it ends behind some megabytes.
+async fn carry_logs(
+    donor: &Options,
+    files: &Path,
+    noted: &Noted,
+    mib_per_s_max: u64,
+) -> Result<(), String> {
+    let (donor, files, noted) = (donor.clone(), files.to_owned(), noted.clone());
+    let text = |error: mysqld::Error| error.to_string();
+    let begun = blocking(move || Carrying::begin(&donor, &files, &noted)).await;
+    let mut carrying = begun.map_err(|failure| failure.text)?.map_err(text)?;
+    let mut pace = Pace::new(mib_per_s_max << 20);
+    loop {
+        let step = blocking(move || carrying.step().map(|bytes| (carrying, bytes))).await;
+        let step = step.map_err(|failure| failure.text)?.map_err(text)?;
+        let (next, Some(bytes)) = step else {
+            return Ok(());
+        };
+        pace.wait(bytes).await;
+        carrying = next;
     }
 }
 
@@ -186,14 +221,39 @@ async fn stream(
 /// small ones. An error is told by the program on its side.
 async fn pump(mut from: ChildStdout, mut into: ChildStdin, bytes_per_s: u64) {
     let mut buffer = vec![0; PUMP_BYTES];
-    let (begun, mut carried) = (Instant::now(), 0);
+    let mut pace = Pace::new(bytes_per_s);
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         if into.write_all(&buffer[..count]).await.is_err() {
             return;
         }
-        carried += count as u64;
-        let due = Duration::from_secs_f64(carried as f64 / bytes_per_s as f64);
-        tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
+        pace.wait(count as u64).await;
+    }
+}
+
+/// Keeps a transfer to a rate.
+struct Pace {
+    begun: Instant,
+    bytes: u64,
+    /// 0 for no limit.
+    bytes_per_s: u64,
+}
+
+impl Pace {
+    fn new(bytes_per_s: u64) -> Pace {
+        Pace {
+            begun: Instant::now(),
+            bytes: 0,
+            bytes_per_s,
+        }
+    }
+
+    /// Waits until so many more bytes may have been carried.
+    async fn wait(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if self.bytes_per_s > 0 {
+            let due = Duration::from_secs_f64(self.bytes as f64 / self.bytes_per_s as f64);
+            tokio::time::sleep(due.saturating_sub(self.begun.elapsed())).await;
+        }
     }
 }
 

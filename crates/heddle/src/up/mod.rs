@@ -5,6 +5,7 @@
 //! that nobody is served by a farm whose servers are going away.
 
 mod backup;
+mod ending;
 mod fence;
 mod fleet;
 mod join;
@@ -104,7 +105,7 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     }
     let place = Arc::new(Place::open(&flags.data)?);
     state_dir::mend(&settings.errant_dir.0.clone().unwrap_or_default())?;
-    addresses_are_free(&settings, &Listeners::default())?;
+    addresses_are_free(&settings, &Listeners::default()).await?;
     let all = fleet::plan(&place, engine, flags.groups, flags.replicas)?;
     warn_of_lost_commits(&binary, &all);
     let recipe = recipe(binary, &place).await?;

@@ -2,7 +2,8 @@
 //! whose rows come from several groups.
 //!
 //! It starts when the farm has its first shard map, since others have no use for it, and is started
-//! again whenever it ends. Until it serves, a primary stands in for it.
+//! again whenever it ends. Until it serves, a primary stands in for it; accounts that may make no tables there
+//! wait for it.
 
 use std::fs;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ pub struct Plan {
 pub async fn guard(plan: &Plan, mut stop: watch::Receiver<bool>) {
     let mut server: Option<Server> = None;
     let mut started: Option<Instant> = None;
+    plan.cell.set_guarded(true);
     loop {
         let runs = server.as_mut().is_some_and(Server::is_running);
         let needed = plan.published.load().sharding.is_some();
@@ -71,10 +73,12 @@ pub async fn guard(plan: &Plan, mut stop: watch::Receiver<bool>) {
             }
             let lately = started.is_some_and(|started| started.elapsed() < STABLE);
             if lately && ends(&mut stop, PAUSE).await {
-                return;
+                break;
             }
             started = Some(Instant::now());
-            match start(plan).await {
+            let begun = start(plan).await;
+            plan.cell.set_guarded(begun.is_ok());
+            match begun {
                 Ok(begun) => server = Some(begun),
                 Err(failure) => complain(&format!(
                     "{NAME}: {}; a primary stands in for it",
@@ -86,6 +90,7 @@ pub async fn guard(plan: &Plan, mut stop: watch::Receiver<bool>) {
             break;
         }
     }
+    plan.cell.set_guarded(false);
     plan.cell.set(None);
     if let Some(server) = server {
         let ended = blocking(move || end(server)).await;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use control::Control;
 use tokio::sync::{mpsc, watch};
 
+use super::ending;
 use super::fence::{Guards, Order};
 use super::fleet::{self, Identity, Member, Recipe};
 use super::place::{Place, replace};
@@ -18,7 +19,7 @@ use crate::printing::{complain, say};
 use crate::router::blocking;
 use crate::settings::Listens;
 
-/// How often a server is looked at: a restart takes some times longer.
+/// How often a server is looked at whose end the kernel does not tell: a restart takes some times longer.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A server that lived for less than this is started again only after a pause.
@@ -27,6 +28,13 @@ const STABLE: Duration = Duration::from_secs(10);
 /// Pauses double from the first to the second.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A server that led is not started before another one leads, or so long: to start takes time of the machine from
+/// those who take over, and clients wait for them.
+const TAKE_OVER: Duration = Duration::from_millis(500);
+
+/// How often it is looked at whether another one leads.
+const TAKE_OVER_LOOK: Duration = Duration::from_millis(10);
 
 /// What all guards share.
 pub struct Watch {
@@ -131,8 +139,11 @@ async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool
     let mut pause = PAUSE_MIN;
     let port = member.identity.port;
     let mut orders = watch.guards.listen(port);
+    // The kernel told of the end of the process that is there now.
+    let mut told = false;
     loop {
-        match idle(&mut stop, LOOK, &mut orders).await {
+        let rest = rest(member.server.pid(), &mut told);
+        match idle(&mut stop, rest, &mut orders).await {
             Call::End => return member,
             Call::Do(Order::Kill(killed)) => {
                 // One that cannot be killed has ended already; what is left is seen below.
@@ -162,14 +173,58 @@ async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool
         } else {
             PAUSE_MIN
         };
-        if lately && matches!(idle(&mut stop, pause, &mut orders).await, Call::End) {
+        let later = tokio::time::sleep(pause);
+        if lately && matches!(idle(&mut stop, later, &mut orders).await, Call::End) {
+            return member;
+        }
+        if let_others_take_over(watch, &member.identity, &mut stop, &mut orders).await {
             return member;
         }
         started = Instant::now();
         if let Err(failure) = restart(watch, &mut member).await {
             complain(&failure.text);
         }
+        told = false;
     }
+}
+
+/// Ends when it is time to look at a process: when it has ended. Should it be there all the same, it is looked at again and
+/// again.
+async fn rest(pid: u32, told: &mut bool) {
+    match *told {
+        true => tokio::time::sleep(LOOK).await,
+        false => *told = ending::end_of(pid, LOOK).await,
+    }
+}
+
+/// Waits until this server does not lead, for [`TAKE_OVER`] at most. True when the farm stops.
+async fn let_others_take_over(
+    watch: &Watch,
+    identity: &Identity,
+    stop: &mut watch::Receiver<bool>,
+    orders: &mut mpsc::Receiver<Order>,
+) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < TAKE_OVER && may_be_replaced(&watch.control.snapshot(), identity) {
+        match idle(stop, tokio::time::sleep(TAKE_OVER_LOOK), orders).await {
+            Call::End => return true,
+            Call::Do(Order::Kill(killed)) => drop(killed.send(())),
+            // Who waits for anything else is told that the server has gone.
+            Call::Do(Order::Exchange(_)) | Call::Look => {}
+        }
+    }
+    false
+}
+
+/// It leads a group in which others may take its place.
+fn may_be_replaced(snapshot: &farm::Snapshot, identity: &Identity) -> bool {
+    let group = snapshot.group(&identity.group);
+    group
+        .filter(|group| group.active && group.servers.len() > 1)
+        .is_some_and(|group| {
+            let primary = group.primary();
+            primary.is_some_and(|server| server.port == identity.port)
+        })
 }
 
 /// What ends a guard's rest.
@@ -182,17 +237,17 @@ enum Call {
     Look,
 }
 
-/// Rests for as long as `pause`.
+/// Rests for as long as `rest` does.
 async fn idle(
     stop: &mut watch::Receiver<bool>,
-    pause: Duration,
+    rest: impl Future<Output = ()>,
     orders: &mut mpsc::Receiver<Order>,
 ) -> Call {
     // An error means that the sender is gone, which is the end as well.
     tokio::select! {
         ended = stop.wait_for(|&stopped| stopped) => { let _ = ended; Call::End }
         Some(order) = orders.recv() => Call::Do(order),
-        () = tokio::time::sleep(pause) => Call::Look,
+        () = rest => Call::Look,
     }
 }
 

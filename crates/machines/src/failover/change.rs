@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use farm::{Position, ServerId};
 
+use super::publication::pointable;
 use super::{Answer, Ask, Cause, Failed, Failover, Fault, Heard, Kind, Loss, Step};
 
 /// A change of primary that is under way.
@@ -43,13 +44,26 @@ pub(crate) struct Change {
     pub away: Vec<ServerId>,
     /// The old primary's process was seen to be gone.
     pub gone: bool,
-    /// An operator wants no primary at all.
-    pub demotes: bool,
+    pub course: Course,
     /// How often a new primary caught up, and since when it does now.
     pub rounds: u32,
     pub asked_us: u64,
     /// What was told last of why it waits.
     pub told: String,
+}
+
+/// How a change goes, where it is not the usual way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    /// An operator wants no primary at all.
+    pub demotes: bool,
+    /// Its replicas are halted before it is recorded that it has begun. A primary whose process is gone is read-only
+    /// when it comes back, and then its replicas are started again, recorded or not.
+    pub at_once: bool,
+    /// Nothing of it is recorded: the record of the winner may be the first.
+    pub unwritten: bool,
+    /// The others were told to follow the winner.
+    pub follows: bool,
 }
 
 /// What a change waits for.
@@ -101,7 +115,7 @@ impl Change {
             untold: None,
             away: Vec::new(),
             gone: cause == Cause::Crashed,
-            demotes: false,
+            course: Course::default(),
             rounds: 0,
             asked_us: 0,
             told: String::new(),
@@ -131,9 +145,13 @@ impl Failover {
             change.order = before.order;
             change.wish = before.wish;
         }
+        let at_once = change.course.at_once;
+        change.course.unwritten = at_once;
         self.change = Some(change);
         self.forget_steps();
-        self.record(Step::Clearing { old });
+        if !at_once {
+            self.record(Step::Clearing { old });
+        }
         self.wants_cut();
         // What peers were told is known only once they were cut off too.
         if let Some(server) = old
@@ -173,6 +191,7 @@ impl Failover {
                     change.heard.insert(server, heard);
                 }
             }
+            (Ask::Point { .. }, _) => {}
             (Ask::Halt { server } | Ask::Look { server }, Err(failed)) => {
                 change.gone |= change.old == Some(server) && failed.fault == Fault::Refused;
                 change.heard.remove(&server);
@@ -225,7 +244,9 @@ impl Failover {
     }
 
     fn recorded(&mut self) {
-        if self.unrecorded() || self.open(|what| matches!(what, Ask::Cut { .. })) {
+        let at_once = |change: &Change| change.course.at_once;
+        let waits = self.unrecorded() || self.open(|what| matches!(what, Ask::Cut { .. }));
+        if waits && !self.change.as_ref().is_some_and(at_once) {
             return;
         }
         let heirs = self.has_heirs();
@@ -249,11 +270,22 @@ impl Failover {
     }
 
     fn cleared(&mut self) {
-        if self.open(|what| matches!(what, Ask::Halt { .. } | Ask::Look { .. })) {
+        let hears = |what: &Ask| matches!(what, Ask::Halt { .. } | Ask::Look { .. });
+        if self.open(|what| hears(what) || matches!(what, Ask::Cut { .. })) {
             return;
         }
         if self.keep_what_lives() {
             return;
+        }
+        let Some(change) = &self.change else { return };
+        // Without everybody's word it counts what clients were told; cores have that time to take note of the cut.
+        if change.course.at_once && !change.unheard.is_empty() {
+            if change.course.unwritten {
+                self.record_clearing();
+            }
+            if self.unrecorded() {
+                return;
+            }
         }
         let Some(change) = &self.change else { return };
         match self.elect(change) {
@@ -280,7 +312,7 @@ impl Failover {
             .as_ref()
             .is_some_and(|change| change.stage == Stage::Turning && change.source.is_none());
         if !leads || self.open(|what| matches!(what, Ask::Reach { .. })) {
-            self.record_forgetful();
+            self.record_clearing();
         }
     }
 
@@ -434,24 +466,39 @@ impl Failover {
     fn lead(&mut self, server: ServerId) {
         if let Some(change) = &mut self.change {
             change.stage = Stage::Leading;
+            change.course.follows = false;
             let (old, fork) = (change.old, change.fork.clone());
             let winner = server;
             self.record_with(fork, Step::Turning { old, winner });
             self.ask(Ask::Lead { server });
+            let others = self.others(Some(server));
+            let change = self.change.as_ref();
+            let ready = change.map(|change| pointable(change, winner, others));
+            for server in ready.unwrap_or_default() {
+                let primary = winner;
+                self.ask(Ask::Point { server, primary });
+            }
         }
     }
 
     fn led(&mut self) {
-        if self.unrecorded() || self.open(|what| matches!(what, Ask::Lead { .. })) {
+        if self.open(|what| matches!(what, Ask::Lead { .. })) {
             return;
         }
+        let recorded = !self.unrecorded();
         let Some(change) = &mut self.change else {
             return;
         };
         let Some(server) = change.winner else { return };
-        change.stage = Stage::Opening;
-        self.ask(Ask::Open { server });
-        self.let_follow(server);
+        let follows = std::mem::replace(&mut change.course.follows, true);
+        if recorded {
+            change.stage = Stage::Opening;
+            self.ask(Ask::Open { server });
+        }
+        // It waits for acknowledgements now, and its first commit waits for the first that follows.
+        if !follows {
+            self.let_follow(server);
+        }
     }
 
     fn opened(&mut self) {
@@ -538,17 +585,6 @@ impl Failover {
         members
             .filter(|member| Some(member.id) != self.primary)
             .any(|member| member.counts() && !member.never)
-    }
-
-    /// True while a switch-over's step is under way.
-    pub(super) fn waits_for_steps(&self) -> bool {
-        self.unrecorded()
-            || self.open(|what| {
-                matches!(
-                    what,
-                    Ask::Look { .. } | Ask::Reach { .. } | Ask::Pause { .. } | Ask::Close { .. }
-                )
-            })
     }
 
     /// Answers to steps of a way that was left do not count any more.

@@ -278,12 +278,15 @@ impl Failover {
     /// Of two that may lead, the greater one does: who holds more (only copies differ there), who
     /// did not fail again and again, the wish of an operator, the present primary, the one of the older
     /// release, whom the others can follow, a replica before a spare, the heavier, the nearer, the one that
-    /// has applied all, the one with the smaller number.
+    /// has applied more and so takes the writes sooner, the one with the smaller number.
     pub(super) fn compare(&self, change: &Change, a: ServerId, b: ServerId) -> std::cmp::Ordering {
         let holds = |id: ServerId| change.heard[&id].holds();
         let (held_a, held_b) = (holds(a), holds(b));
         let more = (held_a.covers(&held_b)).cmp(&held_b.covers(&held_a));
-        let drained = |id: ServerId| change.heard[&id].drained();
+        let (applied_a, applied_b) = (&change.heard[&a].executed, &change.heard[&b].executed);
+        let sooner = applied_a
+            .covers(applied_b)
+            .cmp(&applied_b.covers(applied_a));
         let (a, b) = (&self.members[&a], &self.members[&b]);
         let rank = |member: &Member| {
             let standing = match member.status {
@@ -303,7 +306,7 @@ impl Failover {
         more.then(rank(a).cmp(&rank(b)))
             .then(a.weight.total_cmp(&b.weight))
             .then(a.near.cmp(&b.near))
-            .then(drained(a.id).cmp(&drained(b.id)))
+            .then(sooner)
             .then(Reverse(a.id).cmp(&Reverse(b.id)))
     }
 

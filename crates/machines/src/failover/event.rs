@@ -172,6 +172,9 @@ pub enum Ask {
     Lead { server: ServerId },
     /// Take writes.
     Open { server: ServerId },
+    /// Of a replica that has applied all that it received: replicate from nobody, and be pointed at this primary.
+    /// [`Ask::Follow`] does the rest, and all of it where this was not done; so nobody waits for the answer.
+    Point { server: ServerId, primary: ServerId },
     /// Replicate from this primary, read-only.
     Follow { server: ServerId, primary: ServerId },
     /// Hold new statements that need the primary, and answer when none is in flight there.
@@ -195,6 +198,7 @@ impl Ask {
             | Ask::Reach { server, .. }
             | Ask::Lead { server }
             | Ask::Open { server }
+            | Ask::Point { server, .. }
             | Ask::Follow { server, .. }
             | Ask::Pause { server }
             | Ask::Close { server } => Some(server),

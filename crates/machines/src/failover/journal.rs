@@ -94,6 +94,7 @@ impl Failover {
         };
         if let Some(change) = &mut self.change {
             change.recorded.clone_from(&forgetful);
+            change.course.unwritten = false;
         }
         let record = Record {
             number: self.number,
@@ -106,11 +107,12 @@ impl Failover {
         self.ask(Ask::Record(record));
     }
 
-    /// Another router could not tell who was restarted while the primary was lost: it does not know
-    /// since when it is. Nothing waits for this; who takes over is chosen by what this router knows.
-    pub(super) fn record_forgetful(&mut self) {
+    /// A change that could not be settled at once has begun. And another router could not tell who was
+    /// restarted while the primary was lost: it does not know since when it is. Nothing waits for this; who
+    /// takes over is chosen by what this router knows.
+    pub(super) fn record_clearing(&mut self) {
         if let Some(change) = &self.change
-            && change.forgetful != change.recorded
+            && (change.course.unwritten || change.forgetful != change.recorded)
         {
             let old = change.old;
             self.record(Step::Clearing { old });

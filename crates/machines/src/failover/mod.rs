@@ -4,14 +4,17 @@
 //! wants another one, it runs a change of primary ([`change`], [`switchover`]), whose winner is
 //! chosen by [`election`]. The order of the steps, and why:
 //!
-//! 1. *Record* that the change has begun: a router that dies now must not leave replicas stopped.
+//! 1. *Record* that the change has begun: a router that dies now must not leave replicas stopped. Alone, and when the
+//!    primary's process is gone, the record of the winner is the first: a primary that comes back read-only has its
+//!    replicas started again in any case.
 //! 2. *Cut* the old primary off and *fence* it: nobody is told of a commit from it any more.
 //! 3. *Halt* all replicas: from here on a primary that waits for acknowledgements gets none, and what
 //!    they hold is all that can have been acknowledged.
 //! 4. *Elect* who holds most, and only with a proof that nothing acknowledged is missing.
 //! 5. *Drain* the winner: stopping it sooner would throw its relay log away.
 //! 6. *Lead*: it follows nobody and waits for acknowledgements. Not before it is drained: its own
-//!    applier would wait for them too. Meanwhile *record* it: from now on it may have been opened.
+//!    applier would wait for them too. Meanwhile *record* it: from now on it may have been opened. And *point* the
+//!    others at it who lose nothing by that.
 //! 7. *Open* it, while the others begin to *follow*: not before it is drained, or they would ask it
 //!    for what it does not have. Its commits wait for the first of them.
 //! 8. *Publish*: what clients sent meanwhile goes on.
@@ -311,19 +314,15 @@ impl Failover {
         }
     }
 
-    /// The new primary of a switch-over applies the old one's last transactions.
-    fn is_reaching(&self) -> bool {
-        let change = self.change.as_ref();
-        change.is_some_and(|change| change.stage == Stage::Reaching)
-    }
-
     fn ask(&mut self, what: Ask) {
+        let change = self.change.as_ref();
+        let reaches = change.is_some_and(|change| change.stage == Stage::Reaching);
         let within_us = match what {
             Ask::Confirm { .. } => self.policy.confirm_within_us,
             Ask::Halt { .. } | Ask::Look { .. } => self.policy.hear_within_us,
             // Clients are held by now: the way back to the old primary has to fit into the time for which
             // they wait.
-            Ask::Reach { .. } if self.is_reaching() => self.policy.drain_within_us / 2,
+            Ask::Reach { .. } if reaches => self.policy.drain_within_us / 2,
             Ask::Reach { .. } => self.policy.drain_within_us,
             Ask::Pause { .. } => self.policy.pause_within_us,
             _ => self.policy.step_within_us,

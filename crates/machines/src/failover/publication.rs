@@ -2,24 +2,20 @@
 
 use farm::{ServerId, Status};
 
+use super::change::Change;
 use super::suspicion::Suspicion;
-use super::{Action, Answer, Ask, Cause, Failed, Failover, Kind};
+use super::{Action, Answer, Ask, Cause, Failed, Failover, Heard, Kind};
 
 impl Failover {
     /// Points everybody who was heard at the primary, and has the rest brought back.
     pub(super) fn let_follow(&mut self, primary: ServerId) {
         let Some(change) = &self.change else { return };
-        let fork = change.fork.clone();
-        let heard = change.heard.clone();
+        let change = change.clone();
+        let heard = &change.heard;
         let (old, same) = (change.old, change.old == Some(primary));
         let mut away = Vec::new();
         for server in self.others(Some(primary)) {
-            let fits = match (heard.get(&server), &fork) {
-                (Some(heard), Some(fork)) => fork.covers(&heard.holds()),
-                (Some(_), None) => true,
-                (None, _) => false,
-            };
-            if fits {
+            if fits(&change, server) {
                 self.ask(Ask::Follow { server, primary });
             } else if same && !heard.contains_key(&server) {
                 // It was away before, or the primary never went: it goes on by itself.
@@ -116,5 +112,28 @@ impl Failover {
         self.reign_us = self.now_us;
         self.suspicion = Suspicion::default();
         self.another_primary();
+    }
+}
+
+/// Those who lose nothing when they are pointed at the winner while it is being prepared. To stop a replica throws
+/// away what it has not applied, and the winner may fail.
+pub(super) fn pointable(
+    change: &Change,
+    winner: ServerId,
+    mut others: Vec<ServerId>,
+) -> Vec<ServerId> {
+    let follow_it = change.old == Some(winner);
+    let drained = |id: &ServerId| change.heard.get(id).is_some_and(Heard::drained);
+    let is_old = |id: &ServerId| change.old == Some(*id);
+    others.retain(|id| !follow_it && !is_old(id) && drained(id) && fits(change, *id));
+    others
+}
+
+/// It was heard, and holds nothing that the winner lacks.
+fn fits(change: &Change, server: ServerId) -> bool {
+    match (change.heard.get(&server), &change.fork) {
+        (Some(heard), Some(fork)) => fork.covers(&heard.holds()),
+        (Some(_), None) => true,
+        (None, _) => false,
     }
 }

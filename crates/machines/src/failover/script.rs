@@ -327,6 +327,7 @@ impl Script {
             Ask::Reach { position: at, .. } => format!("let {name} reach {}", position(at)),
             Ask::Lead { .. } => format!("let {name} lead"),
             Ask::Open { .. } => format!("open {name}"),
+            Ask::Point { primary, .. } => format!("point {name} at {}", self.name(*primary)),
             Ask::Follow { primary, .. } => format!("let {name} follow {}", self.name(*primary)),
             Ask::Pause { .. } => format!("pause {name}"),
             Ask::Close { .. } => format!("close {name}"),

@@ -2,7 +2,8 @@
 //!
 //! - A broken connection or a refused one, and a fresh connection that is refused too: its process is
 //!   gone.
-//! - Silence for several heartbeats, and a fresh connection without a greeting in its time: it hangs. Not
+//! - Silence for several heartbeats, and a fresh connection without a greeting in its time, which is opened when the
+//!   first of them is missed: it hangs. Not
 //!   while replicas still receive from it: then it is the network between it and this router.
 //! - Writes that hang for long while reads are answered: its disk is frozen.
 //!
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use farm::ServerId;
 
+use super::change::Change;
 use super::{Answer, Ask, Cause, Failed, Failover, Fault, Kind, Loss};
 
 /// Beyond this, patience with silence does not grow.
@@ -32,6 +34,8 @@ pub(crate) struct Suspicion {
     /// Somebody outside said so.
     reported: bool,
     confirming: bool,
+    /// A new connection was not greeted while the silence was still too short to be believed.
+    ungreeted: bool,
     told: bool,
     vetoed: bool,
     /// When each replica last received something.
@@ -79,6 +83,11 @@ impl Failover {
         }
         self.alive_us = self.now_us;
         self.answers();
+        if self.suspicion.confirming {
+            // What a new connection finds says nothing of a later silence.
+            self.asks
+                .retain(|_, what| !matches!(what, Ask::Confirm { .. }));
+        }
         if self.suspicion.clear() {
             let text = format!("{} answers", self.name(server));
             self.tell(Kind::Cleared, Some(server), text);
@@ -102,12 +111,20 @@ impl Failover {
         match fault {
             Fault::Refused | Fault::Reset => {
                 self.suspicion.broken = true;
-                self.confirm(server, fault);
+                self.confirm(server, Some(fault));
             }
             Fault::Silent => {
                 self.missed_heartbeat();
-                if self.suspicion.missed >= self.patience() {
-                    self.confirm(server, fault);
+                let patience = self.patience();
+                if self.suspicion.missed >= patience {
+                    match std::mem::take(&mut self.suspicion.ungreeted) {
+                        true => self.judge_silence(server),
+                        false => self.confirm(server, Some(fault)),
+                    }
+                // The new connection is opened at the first missing sign: both have to be missing, not one after
+                // the other. After a silence that was believed lately it is opened when the others are missed.
+                } else if patience == self.policy.detections && !self.suspicion.ungreeted {
+                    self.confirm(server, None);
                 }
             }
             Fault::WriteSilent => self.write_hangs(server),
@@ -140,16 +157,24 @@ impl Failover {
         self.suspicion.views.values().any(|&heard| heard >= lately)
     }
 
-    fn confirm(&mut self, server: ServerId, fault: Fault) {
-        if self.suspicion.confirming || self.is_convinced(fault) {
+    /// Opens a new connection for a doubt. Without a fault it is too early to tell of one.
+    fn confirm(&mut self, server: ServerId, fault: Option<Fault>) {
+        if self.is_convinced(fault.unwrap_or(Fault::Silent)) {
             return;
         }
-        self.suspicion.confirming = true;
+        if let Some(fault) = fault {
+            self.tell_suspected(server, fault);
+        }
+        if !std::mem::replace(&mut self.suspicion.confirming, true) {
+            self.ask(Ask::Confirm { server });
+        }
+    }
+
+    fn tell_suspected(&mut self, server: ServerId, fault: Fault) {
         if !std::mem::replace(&mut self.suspicion.told, true) {
             let text = format!("{} {}", self.name(server), fault.text());
             self.tell(Kind::Suspected, Some(server), text);
         }
-        self.ask(Ask::Confirm { server });
     }
 
     pub(super) fn confirmed(&mut self, server: ServerId, answer: Result<Answer, Failed>) {
@@ -165,12 +190,17 @@ impl Failover {
             Fault::Refused => self.condemn(server, Cause::Crashed),
             Fault::Silent | Fault::Reset | Fault::WriteSilent | Fault::Late => {
                 let believed = self.suspicion.missed >= self.patience() || self.suspicion.reported;
+                if !self.suspicion.told && fault != Fault::Reset {
+                    // It was asked early: the other signs may still come.
+                    self.suspicion.ungreeted = true;
+                    return;
+                }
                 self.missed_heartbeat();
                 if believed {
                     self.judge_silence(server);
                 } else if fault == Fault::Reset {
                     // A process that is dying takes connections for a moment more.
-                    self.confirm(server, fault);
+                    self.confirm(server, Some(fault));
                 }
             }
             // An error is an answer.
@@ -179,6 +209,7 @@ impl Failover {
     }
 
     fn judge_silence(&mut self, server: ServerId) {
+        self.tell_suspected(server, Fault::Silent);
         let margin_us = self.policy.view_margin_us;
         let silent_us = self
             .suspicion
@@ -208,7 +239,7 @@ impl Failover {
         if let Some(server) = self.primary
             && self.suspicion.missed >= self.patience()
         {
-            self.confirm(server, Fault::Silent);
+            self.confirm(server, Some(Fault::Silent));
         }
     }
 
@@ -251,7 +282,7 @@ impl Failover {
         if sure || enough {
             reports.clear();
             self.suspicion.reported = true;
-            self.confirm(server, Fault::Said);
+            self.confirm(server, Some(Fault::Said));
         }
     }
 
@@ -291,7 +322,11 @@ impl Failover {
             cause,
             at_us: self.now_us,
         });
-        self.clear_the_way(Some(server), cause);
+        let mut change = Change::new(cause, Some(server), self.now_us);
+        // Peers cut a primary off when they see the record.
+        let alone = self.council.is_none() && self.has_heirs();
+        change.course.at_once = alone && cause == Cause::Crashed && !self.unrecorded();
+        self.clear_the_way_for(change);
     }
 }
 

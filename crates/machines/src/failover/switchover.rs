@@ -84,7 +84,7 @@ impl Failover {
             (None, Some(from)) => {
                 let mut change = Change::new(Cause::Ordered, Some(from), self.now_us);
                 change.order = Some(order);
-                change.demotes = true;
+                change.course.demotes = true;
                 self.change = Some(change);
                 return self.pause(from);
             }
@@ -113,7 +113,7 @@ impl Failover {
                 self.set_stage(Stage::Closing);
                 self.ask(Ask::Close { server: from });
             }
-            Stage::Closing if change.demotes => self.demoted(from),
+            Stage::Closing if change.course.demotes => self.demoted(from),
             Stage::Closing => {
                 let (Some(to), Some(position)) = (change.winner, self.executed(from)) else {
                     return;
@@ -139,6 +139,17 @@ impl Failover {
             }
             _ => {}
         }
+    }
+
+    /// True while a switch-over's step is under way.
+    fn waits_for_steps(&self) -> bool {
+        self.unrecorded()
+            || self.open(|what| {
+                matches!(
+                    what,
+                    Ask::Look { .. } | Ask::Reach { .. } | Ask::Pause { .. } | Ask::Close { .. }
+                )
+            })
     }
 
     /// Why the old primary may not have everything; `None` when it has. One that was restarted may have

@@ -183,7 +183,7 @@ pub fn position(sequence: usize) -> Position {
 /// The other way round.
 pub fn sequence(position: &Position) -> usize {
     match position {
-        Position::MariaDb(domains) => domains.get(&0).map_or(0, |last| last.sequence as usize),
+        Position::MariaDb(domains) => domains.get(0).map_or(0, |last| last.sequence as usize),
         Position::MySql(_) => 0,
     }
 }

@@ -156,6 +156,15 @@ impl World {
                 }
                 Look::Done
             }
+            Ask::Point { primary, .. } => {
+                let reign = self.reign();
+                let server = &mut self.servers[at];
+                if server.source.is_some() {
+                    server.follow(index(*primary), reign);
+                    server.receives = false;
+                }
+                Look::Done
+            }
             Ask::Follow { primary, .. } => self.follow(at, index(*primary), first),
             Ask::Pause { .. } => match self.routers[step.router].in_flight.is_empty() {
                 true => Look::Done,

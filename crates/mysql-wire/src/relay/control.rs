@@ -7,7 +7,9 @@ use super::{Relay, State, Then};
 use crate::Malformed;
 use crate::capability::Capabilities;
 use crate::packet::{HEADER_BYTES, Header};
-use crate::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, Shown, session_changes};
+use crate::reply::{
+    EOF_BYTES, EofPacket, ErrPacket, OkPacket, SessionChange, Shown, quieten, session_changes,
+};
 use crate::scalar::Reader;
 use crate::statement::PrepareOk;
 use crate::status::Status;
@@ -94,9 +96,9 @@ impl Relay {
     /// Says to a client that reads this byte that definitions follow, where the server has not.
     fn say_described(&self, buffer: &mut Vec<u8>, at: &mut usize, range: Range<usize>) {
         if self.tells(self.client) && !self.tells(self.server) {
-            let mut payload = buffer[range.clone()].to_vec();
-            payload.push(1);
-            replace(buffer, at, range, &payload);
+            set_length(buffer, range.start, range.len() + 1);
+            insert(buffer, range.end, &[1]);
+            *at = range.end + 1;
         }
     }
 
@@ -158,15 +160,16 @@ impl Relay {
         range: Range<usize>,
         on_change: &mut dyn FnMut(SessionChange<'_>),
     ) -> Result<(), Malformed> {
-        let (more, edited) = {
+        let (more, edit) = {
             let ok = OkPacket::decode(&buffer[range.clone()], self.server)?;
-            self.note(&ok, on_change)?;
+            let seen = self.note(&ok, on_change)?;
             self.outcome.has_rows = false;
-            (ok.status.contains(Status::MORE_RESULTS), self.edit_ok(&ok)?)
+            (
+                ok.status.contains(Status::MORE_RESULTS),
+                self.edit_ok(&ok, seen)?,
+            )
         };
-        if let Some(payload) = edited {
-            replace(buffer, at, range, &payload);
-        }
+        edit.make(buffer, at, range)?;
         self.state = if more { State::First } else { State::Done };
         Ok(())
     }
@@ -180,73 +183,108 @@ impl Relay {
     ) -> Result<(), Malformed> {
         let payload = &buffer[range.clone()];
         self.outcome.has_rows = true;
-        let (status, edited) = if payload.len() < 7 {
+        let (status, edit) = if payload.len() < 7 {
             // A plain EOF: a server that lacks DEPRECATE_EOF for this command.
             let eof = EofPacket::decode(payload)?;
             self.outcome.status = Some(eof.status);
             self.outcome.warnings = eof.warnings;
-            (eof.status, None)
+            (eof.status, Edit::None)
         } else {
             let ok = OkPacket::decode(payload, self.server)?;
-            self.note(&ok, on_change)?;
-            let edited = if self.client.contains(Capabilities::DEPRECATE_EOF) {
-                self.edit_ok(&ok)?
+            let seen = self.note(&ok, on_change)?;
+            let edit = if self.client.contains(Capabilities::DEPRECATE_EOF) {
+                self.edit_ok(&ok, seen)?
             } else {
-                let mut eof = Vec::with_capacity(5);
                 let status = ok.status - Status::SESSION_STATE_CHANGED;
-                EofPacket {
+                Edit::Eof(EofPacket {
                     warnings: ok.warnings,
                     status,
-                }
-                .encode(&mut eof);
-                Some(eof)
+                })
             };
-            (ok.status, edited)
+            (ok.status, edit)
         };
-        if let Some(payload) = edited {
-            replace(buffer, at, range, &payload);
-        }
+        edit.make(buffer, at, range)?;
         let more = status.contains(Status::MORE_RESULTS) && self.state == State::Rows;
         self.state = if more { State::First } else { State::Done };
         Ok(())
     }
 
+    /// Takes note of an OK. True when the client is to see any of its session changes.
     fn note(
         &mut self,
         ok: &OkPacket<'_>,
         on_change: &mut dyn FnMut(SessionChange<'_>),
-    ) -> Result<(), Malformed> {
+    ) -> Result<bool, Malformed> {
         self.outcome.status = Some(ok.status);
         self.outcome.affected_rows = ok.affected_rows;
         self.outcome.last_insert_id = ok.last_insert_id;
         self.outcome.warnings = ok.warnings;
         self.status = ok.status - Status::SESSION_STATE_CHANGED - Status::MORE_RESULTS;
+        let tracks = self.client.contains(Capabilities::SESSION_TRACK);
+        let mut seen = false;
         for change in session_changes(ok.session_state) {
-            on_change(change?);
+            let change = change?;
+            seen |= tracks && self.shown.shows(&change);
+            on_change(change);
         }
-        Ok(())
+        Ok(seen)
     }
 
-    /// The OK as this client must see it, or `None` when it may stay as it is.
-    fn edit_ok(&self, ok: &OkPacket<'_>) -> Result<Option<Vec<u8>>, Malformed> {
+    /// What makes of the OK the one that this client must see; `seen`: with some of its session changes.
+    fn edit_ok(&self, ok: &OkPacket<'_>, seen: bool) -> Result<Edit, Malformed> {
         let changed = ok.status.contains(Status::SESSION_STATE_CHANGED);
         if ok.info.is_empty() && ok.session_state.is_empty() && !changed {
-            return Ok(None);
+            return Ok(Edit::None);
+        }
+        if !seen {
+            return Ok(Edit::Quieten);
         }
         let mut state = Vec::new();
-        if self.client.contains(Capabilities::SESSION_TRACK) {
-            keep_visible(ok.session_state, &self.shown, &mut state)?;
-        }
-        let mut edited = OkPacket {
+        keep_visible(ok.session_state, &self.shown, &mut state)?;
+        let edited = OkPacket {
             session_state: &state,
+            status: ok.status | Status::SESSION_STATE_CHANGED,
             ..*ok
         };
-        edited
-            .status
-            .set(Status::SESSION_STATE_CHANGED, !state.is_empty());
         let mut payload = Vec::with_capacity(OK_BYTES_MAX + ok.info.len() + state.len());
         edited.encode(&mut payload, self.client);
-        Ok(Some(payload))
+        Ok(Edit::Anew(payload))
+    }
+}
+
+/// What becomes of a packet's payload.
+enum Edit {
+    None,
+    /// It is an OK of whose session changes this client sees none: what nearly every write's is.
+    Quieten,
+    /// The EOF of those who know no OK at the end of rows takes its place: it is shorter.
+    Eof(EofPacket),
+    /// This one takes its place.
+    Anew(Vec<u8>),
+}
+
+impl Edit {
+    /// Edits the packet whose payload lies at `range`, and moves `at` behind it.
+    fn make(
+        self,
+        buffer: &mut Vec<u8>,
+        at: &mut usize,
+        range: Range<usize>,
+    ) -> Result<(), Malformed> {
+        match self {
+            Edit::None => {}
+            Edit::Quieten => {
+                let bytes = quieten(&mut buffer[range.clone()])?;
+                shorten(buffer, at, range, bytes);
+            }
+            Edit::Eof(eof) => {
+                let place = range.start..range.start + EOF_BYTES;
+                buffer[place].copy_from_slice(&eof.bytes());
+                shorten(buffer, at, range, EOF_BYTES);
+            }
+            Edit::Anew(payload) => replace(buffer, at, range, &payload),
+        }
+        Ok(())
     }
 }
 
@@ -273,14 +311,37 @@ pub(super) fn end_status(payload: &[u8], server: Capabilities) -> Result<Status,
 
 /// Puts another payload where the packet's own is, and moves `at` behind it.
 fn replace(buffer: &mut Vec<u8>, at: &mut usize, range: Range<usize>, payload: &[u8]) {
-    let header = range.start - HEADER_BYTES;
+    set_length(buffer, range.start, payload.len());
+    *at = range.start + payload.len();
+    buffer.splice(range, payload.iter().copied());
+}
+
+/// Leaves the first `bytes` of the packet's payload, and moves `at` behind them.
+fn shorten(buffer: &mut Vec<u8>, at: &mut usize, range: Range<usize>, bytes: usize) {
+    set_length(buffer, range.start, bytes);
+    *at = range.start + bytes;
+    match range.end == buffer.len() {
+        true => buffer.truncate(*at),
+        false => drop(buffer.drain(*at..range.end)),
+    }
+}
+
+/// Puts bytes between others.
+pub(super) fn insert(buffer: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    let behind = buffer.len();
+    buffer.extend_from_slice(bytes);
+    buffer.copy_within(at..behind, at + bytes.len());
+    buffer[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Writes the length of the payload that begins at `start` into its header.
+fn set_length(buffer: &mut [u8], start: usize, payload_bytes: usize) {
+    let header = start - HEADER_BYTES;
     let sequence = buffer[header + 3];
     let encoded = Header {
-        payload_bytes: payload.len(),
+        payload_bytes,
         sequence,
     }
     .encode();
-    buffer[header..range.start].copy_from_slice(&encoded);
-    *at = range.start + payload.len();
-    buffer.splice(range, payload.iter().copied());
+    buffer[header..start].copy_from_slice(&encoded);
 }

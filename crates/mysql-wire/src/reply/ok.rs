@@ -89,6 +89,33 @@ impl<'a> OkPacket<'a> {
     }
 }
 
+/// Takes the session's changes off an OK packet where it lies: what is left is the first bytes of `payload`, so many as
+/// are returned.
+pub(crate) fn quieten(payload: &mut [u8]) -> Result<usize, Malformed> {
+    let bytes = payload.len();
+    let mut reader = Reader::new(payload);
+    reader.u8()?;
+    reader.lenenc_int()?;
+    reader.lenenc_int()?;
+    let at = bytes - reader.remaining();
+    let status = Status::from_bits_retain(reader.u16()?) - Status::SESSION_STATE_CHANGED;
+    reader.u16()?;
+    let numbers = bytes - reader.remaining();
+    let info = match reader.is_empty() {
+        true => &[][..],
+        false => reader.lenenc_bytes()?,
+    };
+    let left = match info.is_empty() {
+        true => numbers,
+        false => bytes - reader.remaining(),
+    };
+    payload[at..at + 2].copy_from_slice(&status.bits().to_le_bytes());
+    Ok(left)
+}
+
+/// The length of an EOF packet's payload.
+pub(crate) const EOF_BYTES: usize = 5;
+
 /// The end of columns or rows, and the reply to COM_SET_OPTION, without DEPRECATE_EOF; with it, an
 /// OK packet of header 0xFE stands in both places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +145,14 @@ impl EofPacket {
 
     /// Appends the packet.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(EOF);
-        put_u16(out, self.warnings);
-        put_u16(out, self.status.bits());
+        out.extend_from_slice(&self.bytes());
+    }
+
+    /// The packet.
+    pub(crate) fn bytes(&self) -> [u8; EOF_BYTES] {
+        let [low, high] = self.warnings.to_le_bytes();
+        let [status, flags] = self.status.bits().to_le_bytes();
+        [EOF, low, high, status, flags]
     }
 
     /// Appends what ends rows under `caps`: this packet, or an OK packet that says the same.
@@ -193,6 +225,26 @@ mod tests {
         ok.encode(&mut out, Capabilities::empty());
         let bare = OkPacket::decode(&out, Capabilities::empty()).expect("an OK without tracking");
         assert!(bare.session_state.is_empty() && bare.info.is_empty());
+    }
+
+    #[test]
+    fn a_packet_is_quietened_where_it_lies() {
+        let state = b"\x00\x0B\x09last_gtid\x050-1-7".as_slice();
+        for info in [&b""[..], b"Rows matched: 1"] {
+            for affected_rows in [1, 70_000, u64::MAX] {
+                let mut ok = OkPacket::new(Status::AUTOCOMMIT | Status::SESSION_STATE_CHANGED);
+                (ok.affected_rows, ok.warnings, ok.info) = (affected_rows, 2, info);
+                ok.session_state = state;
+                let mut packet = round(&ok, TRACK);
+                let left = quieten(&mut packet).expect("an OK");
+                packet.truncate(left);
+                (ok.session_state, ok.status) = (b"", Status::AUTOCOMMIT);
+                assert_eq!(packet, round(&ok, TRACK));
+                let again = quieten(&mut packet).expect("an OK");
+                assert_eq!(again, packet.len(), "it says nothing of a session any more");
+            }
+        }
+        assert!(quieten(&mut b"\0\0\0\x02\0\0\0\x05abc".to_vec()).is_err());
     }
 
     #[test]

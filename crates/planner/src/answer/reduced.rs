@@ -2,12 +2,16 @@
 //!
 //! Must not know: how a statement tells so.
 
+use super::Fragment;
+
 /// Rows of one table matter only where their column has a value that a column of another has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduction {
     /// The fragment that has the values, and its column in the scratch table, in quotes.
     pub by: usize,
     pub from: String,
+    /// The place of that column among the fragment's; `None` as long as it is not known.
+    pub column: Option<usize>,
     /// What has them in the fragment that is reduced.
     pub to: String,
     pub passed: Passed,
@@ -34,6 +38,21 @@ impl Reduced {
     /// The table has conditions of its own.
     pub(crate) fn has_conditions(&self) -> bool {
         self.word == "AND"
+    }
+
+    /// No condition leaves rows out where no values of others are put in.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.has_conditions() && self.by.iter().all(|it| it.there.is_none())
+    }
+
+    /// What is asked where no values of others are known.
+    #[must_use]
+    pub fn alone(&self, fragment: &Fragment) -> Fragment {
+        let there: Vec<String> = self.by.iter().filter_map(|it| it.there.clone()).collect();
+        Fragment {
+            text: self.text(&fragment.text, &there),
+            ..fragment.clone()
+        }
     }
 
     /// The fragment's text with these conditions more.

@@ -1,82 +1,207 @@
 //! Which tables are best sent, by the bytes that move: those of their rows, once to the router and once to each group,
 //! against those of all rows of a gather, once to the router and once to the scratch server.
+//!
+//! Tables are sent only where the most that this may move is clearly less than the least that a gather moves. So a
+//! statement is gathered until fetches of its shape have told what they give, or tables without conditions say enough.
 
+use super::sizes::{Expected, Ran, Sizes};
 use super::tables::Place;
-use super::{SENT_BYTES_LEAST, Sizes, Statement, Volume};
-use crate::answer::{Answer, Scratch};
+use super::{SENT_BYTES_LEAST, Statement};
+use crate::answer::{Answer, Fragment, Reduced, Scratch, Source};
 use crate::gather::cost::Costs;
 use crate::shards::global_groups;
 
 /// Of more tables not all sets are looked at: none is sent.
 const TABLES_MAX: usize = 10;
 
-/// What is guessed of a statement.
+/// A column of a row has so many bytes at least: its length, and a letter.
+const COLUMN_BYTES_LEAST: u64 = 2;
+
+/// Less is not worth the making of tables on each group.
+const SAVED_BYTES_LEAST: u64 = 4096;
+
+/// Sending has to move so much less than the least that a gather moves.
+const SAVED_SHARE: f64 = 0.25;
+
+/// Rows of a gather come to the router and go to the scratch server.
+const GATHERED_TIMES: u64 = 2;
+
+/// What a gather moves in any case.
+///
+/// # Errors
+/// Sending cannot save as much as it has to; why.
+pub(super) fn gathers_enough(
+    fragments: &[Fragment],
+    scratch: &Scratch,
+    sizes: &Sizes<'_>,
+) -> Result<u64, String> {
+    let learned = sizes.ran.fetches.len() == scratch.tables.len();
+    let bytes: u64 = match learned {
+        true => sizes.ran.fetches.iter().map(|it| it.least.bytes).sum(),
+        false => certain(fragments, scratch, sizes),
+    };
+    let least = bytes.saturating_mul(GATHERED_TIMES);
+    match (least >= SAVED_BYTES_LEAST, learned) {
+        (true, _) => Ok(least),
+        (false, true) => Err(format!(
+            "a gather moves little: some {least} bytes (learned)"
+        )),
+        (false, false) => {
+            Err("what a gather of it moves is not known before it has run".to_owned())
+        }
+    }
+}
+
+/// The bytes that fetches give in any case: those that no condition and no value of another one bounds, and the first.
+fn certain(fragments: &[Fragment], scratch: &Scratch, sizes: &Sizes<'_>) -> u64 {
+    let first = scratch.order.first().copied();
+    let of = |(at, fragment): (usize, &Fragment)| {
+        let reduced = &scratch.reduced[at];
+        let free = reduced.by.is_empty() || Some(at) == first;
+        match sizes.rows.get(at).copied().flatten() {
+            Some(rows) if free && comes_whole(fragment, reduced) => {
+                let row = COLUMN_BYTES_LEAST * scratch.tables[at].columns.len() as u64;
+                Expected::told(rows, rows, (row, row), true).least
+            }
+            _ => 0,
+        }
+    };
+    fragments.iter().enumerate().map(of).sum()
+}
+
+/// All rows of the table come where no values of others are put in.
+fn comes_whole(fragment: &Fragment, reduced: &Reduced) -> bool {
+    !fragment.text.starts_with("SELECT DISTINCT") && reduced.is_whole()
+}
+
+/// What is expected of a statement.
 pub(super) struct Cost<'s, 't> {
     statement: &'s Statement<'t>,
     /// What each table has when it is sent.
-    volumes: Vec<Volume>,
-    /// The bytes that the gather moves.
-    gathered: f64,
+    tables: Vec<Expected>,
+    /// The bytes that the gather moves at least, and those that are likely; its result among them, where that is known.
+    gathered: (u64, u64),
+    source: Source,
+    ran: &'s Ran,
     bytes_max: u64,
 }
 
 impl<'s, 't> Cost<'s, 't> {
+    /// `least`: what a gather moves in any case.
     pub(super) fn of(
         statement: &'s Statement<'t>,
         scratch: &Scratch,
-        costs: &Costs<'_>,
-        sizes: &Sizes<'_>,
+        sizes: &Sizes<'s>,
+        least: u64,
     ) -> Cost<'s, 't> {
-        let tables = statement.tables.iter().enumerate();
-        let volume = |(at, table): (usize, &super::Table)| {
-            let rows = (sizes.learnt)(&table.fragment).unwrap_or_else(|| costs.first(at) as u64);
-            Volume {
-                rows,
-                bytes: (rows as f64 * table.row_bytes) as u64,
+        let rows = sizes.rows.iter().map(|it| it.unwrap_or_default());
+        let rows: Vec<u64> = rows.collect();
+        let costs = Costs::of(scratch, &rows, sizes.filtered, &[]);
+        let expected = |(at, table): (usize, &super::Table)| {
+            if let Some(seen) = sizes.whole.get(at).copied().flatten() {
+                return Expected::learned(seen);
+            }
+            let row = (
+                COLUMN_BYTES_LEAST * table.schema.columns.len() as u64,
+                table.row_bytes,
+            );
+            let whole = sizes.rows[at].unwrap_or(u64::MAX);
+            let sure =
+                comes_whole(&table.fragment, &scratch.reduced[at]) && sizes.rows[at].is_some();
+            Expected::told(whole, costs.first(at) as u64, row, sure)
+        };
+        let tables: Vec<Expected> = statement.tables.iter().enumerate().map(expected).collect();
+        let ran = sizes.ran;
+        let (likely, source) = match ran.fetches.len() == tables.len() {
+            true => {
+                let bytes = ran.fetches.iter().map(|it| it.last.bytes);
+                (bytes.sum::<u64>(), Source::Learned)
+            }
+            false => {
+                let each = costs.rows_each(&scratch.order);
+                let bytes = statement
+                    .tables
+                    .iter()
+                    .zip(each)
+                    .map(|(it, rows)| it.row_bytes as f64 * rows);
+                let sure = tables.iter().all(|it| it.source > Source::Guessed);
+                let source = if sure {
+                    Source::Statistics
+                } else {
+                    Source::Guessed
+                };
+                (bytes.sum::<f64>() as u64, source)
             }
         };
-        let volumes = tables.clone().map(volume).collect();
-        let each = costs.rows_each(&scratch.order);
-        let moved = tables
-            .zip(&each)
-            .map(|((_, table), rows)| rows * table.row_bytes * 2.0);
+        let result = ran
+            .result
+            .map_or((0, 0), |it| (it.least.bytes, it.last.bytes));
+        let likely = likely.saturating_mul(GATHERED_TIMES).max(least);
         Cost {
             statement,
-            volumes,
-            gathered: moved.sum(),
+            tables,
+            gathered: (
+                least.saturating_add(result.0),
+                likely.saturating_add(result.1),
+            ),
+            source,
+            ran,
             bytes_max: sizes.bytes_max,
         }
     }
 
-    /// Sets of tables that move less than the gather, the one that moves least first.
+    /// Sets of tables that surely move less than the gather, the one that is likely to move least first.
     pub(super) fn sets(&self) -> Vec<Vec<usize>> {
-        let mut sized: Vec<(f64, Vec<usize>)> = every_set(self.statement)
+        let pays = |set: &Vec<usize>| {
+            let rest = self.ran.rest(set).map_or(0, |it| it.most.bytes);
+            let (least, most) = (
+                self.gathered.0,
+                self.moved(set, |it| it.most).saturating_add(rest),
+            );
+            let saved = least.saturating_sub(most);
+            saved >= SAVED_BYTES_LEAST
+                && saved as f64 >= least as f64 * SAVED_SHARE
+                && self.bytes(set, |it| it.most) <= self.bytes_max
+        };
+        let mut sized: Vec<(u64, Vec<usize>)> = every_set(self.statement)
             .into_iter()
-            .map(|set| (self.moved(&set), set))
-            .filter(|(moved, set)| *moved < self.gathered && self.bytes(set) <= self.bytes_max)
+            .filter(pays)
+            .map(|set| (self.likely(&set), set))
             .collect();
-        sized.sort_by(|one, other| one.0.total_cmp(&other.0));
+        sized.sort_by_key(|(moved, _)| *moved);
         sized.into_iter().map(|(_, set)| set).collect()
     }
 
-    /// The bytes that move when these are sent.
-    fn moved(&self, set: &[usize]) -> f64 {
-        self.bytes(set) as f64 * (1 + groups(self.statement, set)) as f64
+    /// The bytes that are likely to move when these are sent, with what the groups give then.
+    fn likely(&self, set: &[usize]) -> u64 {
+        let rest = self.ran.rest(set).map_or(0, |it| it.last.bytes);
+        self.moved(set, |it| it.likely.bytes).saturating_add(rest)
     }
 
-    fn bytes(&self, set: &[usize]) -> u64 {
-        set.iter().map(|at| self.volumes[*at].bytes).sum()
+    /// The bytes of the tables that move when these are sent.
+    fn moved(&self, set: &[usize], of: impl Fn(&Expected) -> u64) -> u64 {
+        let times = 1 + groups(self.statement, set) as u64;
+        self.bytes(set, of).saturating_mul(times)
     }
 
-    /// The answer, with what is guessed of it, and how else the statement is answered.
+    fn bytes(&self, set: &[usize], of: impl Fn(&Expected) -> u64) -> u64 {
+        let each = set.iter().map(|at| of(&self.tables[*at]));
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// The answer, with what is expected of it, and how else the statement is answered.
     pub(super) fn weighed(&self, mut answer: Answer, set: &[usize], gathered: &Answer) -> Answer {
         let names = set.iter().map(|at| &*self.statement.tables[*at].called);
         let names = names.collect::<Vec<_>>().join(", ");
-        let rows: u64 = set.iter().map(|at| self.volumes[*at].rows).sum();
+        let expected: Vec<Expected> = set.iter().map(|at| self.tables[*at]).collect();
+        let rows: u64 = expected.iter().map(|it| it.likely.rows).sum();
+        let source = expected.iter().map(|it| it.source).min();
         let reason = format!(
-            "{names} is sent to the groups: some {rows} rows, {:.0} bytes moved in all, where a gather moves {:.0}",
-            self.moved(set),
-            self.gathered
+            "{names} is sent to the groups: some {rows} rows, {} bytes moved in all ({}), where a gather moves {} ({})",
+            self.likely(set),
+            source.unwrap_or(Source::Guessed),
+            self.gathered.1,
+            self.source,
         );
         let mut reasons = gathered.reasons.clone();
         for why in std::mem::take(&mut answer.reasons) {
@@ -86,21 +211,30 @@ impl<'s, 't> Cost<'s, 't> {
         }
         reasons.push(reason);
         answer.reasons = reasons;
-        let worth = self.gathered / (1 + groups(self.statement, set)) as f64;
+        let worth = self.gathered.0 / (1 + groups(self.statement, set) as u64);
         if let Some(sending) = &mut answer.sending {
-            sending.expected = set.iter().map(|at| self.volumes[*at]).collect();
-            sending.bytes_max = (worth as u64).max(SENT_BYTES_LEAST).min(self.bytes_max);
+            sending.expected = expected.iter().map(Expected::estimate).collect();
+            sending.bytes_max = worth.max(SENT_BYTES_LEAST).min(self.bytes_max);
             *sending.instead = gathered.clone();
         }
         answer
     }
 
-    /// Why nothing is sent, where no set moves less.
+    /// Why nothing is sent, where no set surely moves less.
     pub(super) fn reason(&self) -> String {
-        format!(
-            "no table is small enough to be sent to the groups: a gather moves some {:.0} bytes",
-            self.gathered
-        )
+        let (least, likely) = self.gathered;
+        match self.source {
+            Source::Learned => {
+                format!(
+                    "no table is small enough to be sent to the groups: a gather moves some {likely} bytes (learned)"
+                )
+            }
+            Source::Guessed | Source::Statistics => format!(
+                "no table is surely small enough to be sent to the groups: a gather moves {least} bytes at least, and \
+                 some {likely} ({})",
+                self.source
+            ),
+        }
     }
 }
 

@@ -12,20 +12,22 @@
 //! Must not know: servers, connections, what becomes of the rows on their way.
 
 mod choice;
+mod sizes;
 mod tables;
 
 use farm::sharding::{Placed, Placement};
 use sqlparser::ast::Query;
 use sqltext::{Piece, pieces, spliced, tables as named};
 
-use crate::answer::{Answer, Asked, Finish, Fragment, Scratch, Sending, Tier, Volume};
-use crate::gather::cost::Costs;
+use crate::answer::{Answer, Asked, Finish, Scratch, Sending, Tier};
 use crate::gather::labels::labels;
 use crate::gather::references::{Finder, Reference};
 use crate::gather::{Met, qualifiers, renamed};
 use crate::parse::{self, Traits};
 use crate::push::{self, Not};
 use crate::views;
+
+pub use sizes::{Ran, Seen, Sizes};
 
 use choice::Cost;
 use tables::Table;
@@ -42,19 +44,6 @@ const TRIED_MAX: usize = 12;
 /// So many bytes may always be sent, however little a gather would move.
 const SENT_BYTES_LEAST: u64 = 64 << 10;
 
-/// What is known of how much there is.
-#[derive(Clone, Copy)]
-pub struct Sizes<'s> {
-    /// The rows that the servers think each fragment of the gather looks at.
-    pub rows: &'s [Option<u64>],
-    /// They take conditions that no index serves into account.
-    pub filtered: bool,
-    /// The rows that a fragment of this shape had when it was sent last.
-    pub learnt: &'s dyn Fn(&Fragment) -> Option<u64>,
-    /// More bytes of rows are not sent to a group.
-    pub bytes_max: u64,
-}
-
 /// Answers a statement that is gathered by sending tables, where that moves fewer bytes.
 ///
 /// # Errors
@@ -65,14 +54,16 @@ pub fn by_broadcast(
     gathered: &Answer,
     sizes: &Sizes<'_>,
 ) -> Result<Answer, String> {
+    let Finish::Scratch(scratch) = &gathered.finish else {
+        return Err("it is not gathered".to_owned());
+    };
+    let least = choice::gathers_enough(&gathered.fragments, scratch, sizes)?;
     with_statement(text, asked, gathered, |statement, scratch| {
-        let rows: Option<Vec<u64>> = sizes.rows.iter().copied().collect();
-        let rows = rows.ok_or_else(|| "the sizes of its tables are not known".to_owned())?;
-        if rows.len() != statement.tables.len() {
+        let count = statement.tables.len();
+        if sizes.rows.len() != count || scratch.tables.len() != count {
             return Err("its tables have changed".to_owned());
         }
-        let costs = Costs::of(scratch, &rows, sizes.filtered);
-        let cost = Cost::of(statement, scratch, &costs, sizes);
+        let cost = Cost::of(statement, scratch, sizes, least);
         let mut last = None;
         for set in cost.sets().into_iter().take(TRIED_MAX) {
             match statement.sent(&set) {
@@ -221,6 +212,7 @@ impl<'t> Statement<'t> {
                 .map(|at| self.tables[*at].fragment.clone())
                 .collect(),
             tables: set.iter().map(|at| self.tables[*at].part.clone()).collect(),
+            places: set.to_vec(),
             expected: Vec::new(),
             bytes_max: 0,
             instead: Box::new(answer.clone()),

@@ -36,7 +36,7 @@ pub(super) struct Table {
     pub name: String,
     pub schema: Arc<TableSchema>,
     /// Bytes that a row is expected to have.
-    pub row_bytes: f64,
+    pub row_bytes: u64,
     pub place: Place,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn tables(
                 columns,
                 ..TableSchema::default()
             }),
-            row_bytes: bytes as f64,
+            row_bytes: bytes as u64,
             place: place(asked, reference),
         });
     }

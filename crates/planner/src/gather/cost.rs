@@ -19,8 +19,14 @@ const SAVES: f64 = 0.2;
 
 /// Puts the fragments of a gathered answer into the order in which the fewest rows move, and tells why.
 /// `sizes`: the rows that the servers think each fragment looks at; the order stays where one is not known.
-/// `filtered`: their guesses take conditions that no index serves into account, as MySQL's do.
-pub fn order_by_size(answer: &mut Answer, sizes: &[Option<u64>], filtered: bool) {
+/// `filtered`: their guesses take conditions that no index serves into account, as MySQL's do. `learned`: the rows that a
+/// fragment gave when it was fetched without values of others, where that is known; nothing where nobody knows.
+pub fn order_by_size(
+    answer: &mut Answer,
+    sizes: &[Option<u64>],
+    filtered: bool,
+    learned: &[Option<u64>],
+) {
     let Finish::Scratch(scratch) = &mut answer.finish else {
         return;
     };
@@ -30,7 +36,7 @@ pub fn order_by_size(answer: &mut Answer, sizes: &[Option<u64>], filtered: bool)
     if sizes.len() != scratch.reduced.len() || !asks_for_sizes(scratch) {
         return;
     }
-    let costs = Costs::of(scratch, &sizes, filtered);
+    let costs = Costs::of(scratch, &sizes, filtered, learned);
     let written = costs.rows_of(&scratch.order);
     let best = costs.best(&scratch.order);
     let (least, order) = match costs.rows_of(&best) {
@@ -59,11 +65,18 @@ pub(crate) struct Costs<'s> {
     whole: Vec<f64>,
     /// The rows that its own conditions leave.
     alone: Vec<f64>,
+    /// The same are those that conditions leave which a group can tell by itself.
+    counted: Vec<bool>,
 }
 
 impl<'s> Costs<'s> {
-    pub(crate) fn of(scratch: &'s Scratch, sizes: &[u64], filtered: bool) -> Costs<'s> {
-        let rows = |at: usize| {
+    pub(crate) fn of(
+        scratch: &'s Scratch,
+        sizes: &[u64],
+        filtered: bool,
+        learned: &[Option<u64>],
+    ) -> Costs<'s> {
+        let guessed = |at: usize| {
             let (rows, has_conditions) = (
                 sizes[at].max(1) as f64,
                 scratch.reduced[at].has_conditions(),
@@ -74,11 +87,20 @@ impl<'s> Costs<'s> {
                 (true, true) => (rows / SHARE, rows),
             }
         };
+        let rows = |at: usize| {
+            let (whole, alone) = guessed(at);
+            match learned.get(at).copied().flatten() {
+                Some(rows) => (whole.max(rows as f64), (rows as f64).max(1.0)),
+                None => (whole, alone),
+            }
+        };
         let (whole, alone) = (0..sizes.len()).map(rows).unzip();
+        let counted = |at: usize| learned.get(at).is_some_and(Option::is_some);
         Costs {
             reduced: &scratch.reduced,
             whole,
             alone,
+            counted: (0..sizes.len()).map(counted).collect(),
         }
     }
 
@@ -89,7 +111,9 @@ impl<'s> Costs<'s> {
         for one in &self.reduced[at].by {
             let share = match fetched[one.by] {
                 Some(rows) if rows <= VALUES_MAX => rows / self.whole[one.by],
-                _ if one.there.is_some() => self.alone[one.by] / self.whole[one.by],
+                _ if one.there.is_some() && !self.counted[at] => {
+                    self.alone[one.by] / self.whole[one.by]
+                }
                 _ => continue,
             };
             match shares.iter_mut().find(|(by, _)| *by == one.by) {
@@ -195,6 +219,7 @@ mod tests {
         let reduction = |by: &usize| Reduction {
             by: *by,
             from: "`a`".to_owned(),
+            column: None,
             to: "`t`.`a`".to_owned(),
             passed: Passed::Number,
             is_key: false,
@@ -226,8 +251,20 @@ mod tests {
 
     fn ordered(tables: &[(&str, bool, &[usize])], sizes: &[Option<u64>], filtered: bool) -> String {
         let mut answer = answer(tables);
-        order_by_size(&mut answer, sizes, filtered);
+        order_by_size(&mut answer, sizes, filtered, &[]);
         answer.reasons.join("; ")
+    }
+
+    #[test]
+    fn what_was_learned_stands_in_place_of_a_guess() {
+        let both: [(&str, bool, &[usize]); 2] = [("lines", true, &[1]), ("parts", true, &[0])];
+        let mut answer = answer(&both);
+        let sizes = [Some(600_000), Some(20_000)];
+        order_by_size(&mut answer, &sizes, false, &[Some(7), None]);
+        assert_eq!(
+            answer.reasons.join("; "),
+            "fetched in the order lines, parts: some 8 rows"
+        );
     }
 
     #[test]

@@ -195,8 +195,13 @@ fn fetch_each(
         .enumerate()
         .filter(|(at, _)| told.same[*at] == *at)
     {
+        let column = |one: &Reduction| {
+            let columns = fetch::chosen(asked, &told.found[one.by], words).ok()?;
+            columns.iter().position(|it| ticked(&it.name) == one.from)
+        };
         let placed = |one: &Reduction| Reduction {
             by: places[one.by],
+            column: column(one),
             ..one.clone()
         };
         reduced[places[at]].by = by.iter().map(placed).collect();

@@ -73,6 +73,7 @@ pub(crate) fn reduce(
         let reduction = Reduction {
             by,
             from: ticked(&theirs.name),
+            column: None,
             to: format!("{}.{}", ticked(reference.called()), ticked(&own.name)),
             passed,
             is_key,

@@ -1,4 +1,4 @@
-//! Lists that shards made of their rows become one: GROUP_CONCAT and JSON_ARRAYAGG.
+//! Lists that shards made of their rows become one: GROUP_CONCAT, JSON_ARRAYAGG and JSON_OBJECTAGG.
 //!
 //! Without an order the values may stand in any, as one server's do. Where a list is ordered by its own
 //! values, the values of all parts are merged; so what stands between two values must not be found within one.
@@ -14,13 +14,33 @@ use super::{Comparison, Odd, compare_values};
 /// than these of the most.
 const CUT_BYTES: u64 = 4;
 
+/// What stands around a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    Nothing,
+    Brackets,
+    Braces,
+    /// The same, and the members stand in the order of MySQL's objects: shorter names first, equally long ones by their
+    /// bytes. Names are numbers, and no two parts have the same.
+    SortedBraces,
+}
+
+impl Around {
+    fn ends(self) -> [&'static [u8]; 2] {
+        match self {
+            Around::Nothing => [b"", b""],
+            Around::Brackets => [b"[", b"]"],
+            Around::Braces | Around::SortedBraces => [b"{", b"}"],
+        }
+    }
+}
+
 /// How the parts of a list become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
     /// What stands between two values.
     pub separator: Vec<u8>,
-    /// It stands in brackets.
-    pub array: bool,
+    pub around: Around,
     /// How values are compared, and whether the greatest comes first; `None` where any order will do.
     pub order: Option<(Comparison, bool)>,
     /// The column that has the most bytes of a list; `None` where servers cut none.
@@ -45,6 +65,7 @@ impl List {
             return Ok(None);
         }
         let values = match self.order {
+            None if self.around == Around::SortedBraces => sorted_members(&inner),
             None => inner,
             Some((how, descending)) => {
                 let mut all = Vec::new();
@@ -56,18 +77,14 @@ impl List {
             }
         };
         let joined = values.join(&self.separator[..]);
-        Ok(Some(match self.array {
-            true => [b"[", &joined[..], b"]"].concat(),
-            false => joined,
-        }))
+        let [first, last] = self.around.ends();
+        Ok(Some([first, &joined[..], last].concat()))
     }
 
-    /// The parts without their brackets; `None` where one is cut.
+    /// The parts without what stands around them; `None` where one is cut.
     fn inner<'p>(&self, parts: &'p [Vec<u8>]) -> Option<Vec<&'p [u8]>> {
-        let inner = |part: &'p Vec<u8>| match self.array {
-            true => part.strip_prefix(b"[")?.strip_suffix(b"]"),
-            false => Some(&part[..]),
-        };
+        let [first, last] = self.around.ends();
+        let inner = |part: &'p Vec<u8>| part.strip_prefix(first)?.strip_suffix(last);
         parts.iter().map(inner).collect()
     }
 
@@ -78,6 +95,43 @@ impl List {
         let bytes = inner.iter().map(|part| part.len()).sum::<usize>() + between;
         Ok(bytes as u64 + CUT_BYTES <= most)
     }
+}
+
+/// The members of all objects, in the order of their names, which have the quotation mark for their first and last letter.
+fn sorted_members<'p>(objects: &[&'p [u8]]) -> Vec<&'p [u8]> {
+    let mut all: Vec<&[u8]> = objects.iter().flat_map(|it| members(it)).collect();
+    let name = |member: &'p [u8]| {
+        let end = member.iter().skip(1).position(|byte| *byte == b'"');
+        &member[..end.map_or(member.len(), |end| end + 2)]
+    };
+    all.sort_by_key(|member| (name(member).len(), name(member)));
+    all
+}
+
+/// The members of an object, without what stands between them.
+fn members(object: &[u8]) -> Vec<&[u8]> {
+    let (mut all, mut from, mut depth) = (Vec::new(), 0, 0usize);
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in object.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                all.push(object[from..at].trim_ascii());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let last = object[from..].trim_ascii();
+    if !last.is_empty() {
+        all.push(last);
+    }
+    all
 }
 
 /// The values of a part.
@@ -149,7 +203,7 @@ mod tests {
     fn list(separator: &str, order: Option<(Comparison, bool)>) -> List {
         List {
             separator: separator.as_bytes().to_vec(),
-            array: false,
+            around: Around::Nothing,
             order,
             most: Some(1),
         }
@@ -163,7 +217,7 @@ mod tests {
             Some("a, b, , c")
         );
         let array = List {
-            array: true,
+            around: Around::Brackets,
             most: None,
             ..plain
         };
@@ -173,6 +227,35 @@ mod tests {
         );
         // What a server has cut ends in the middle of something.
         assert_eq!(whole(&array, &["[1, 2", "[3]"], ""), None);
+    }
+
+    #[test]
+    fn members_of_objects_stand_in_one() {
+        let plain = List {
+            around: Around::Braces,
+            most: None,
+            ..list(", ", None)
+        };
+        assert_eq!(
+            whole(&plain, &[r#"{"a":1, "a":2}"#, r#"{"a":"}, {"}"#], "").as_deref(),
+            Some(r#"{"a":1, "a":2, "a":"}, {"}"#)
+        );
+        let sorted = List {
+            around: Around::SortedBraces,
+            ..plain
+        };
+        let parts = [
+            r#"{"7": 1, "12": [1, {"a": 2}], "100": "a\", \"b"}"#,
+            r#"{"-3": null, "11": {"c": [3, 4], "d": "}"}}"#,
+            "{}",
+        ];
+        assert_eq!(
+            whole(&sorted, &parts, "").as_deref(),
+            Some(
+                r#"{"7": 1, "-3": null, "11": {"c": [3, 4], "d": "}"}, "12": [1, {"a": 2}], "100": "a\", \"b"}"#
+            )
+        );
+        assert_eq!(whole(&sorted, &[r#"{"7": 1"#], ""), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod total;
 use std::cmp::Ordering;
 
 use decimal::Decimal;
-pub use list::List;
+pub use list::{Around, List};
 pub use total::{Aggregate, Bits, Total};
 
 /// One row.

@@ -236,7 +236,7 @@ fn lists(most: &str, shards: &[&[&str]]) -> Vec<String> {
         aggregates: vec![Aggregate::First, Aggregate::List(0), Aggregate::First],
         lists: vec![List {
             separator: b",".to_vec(),
-            array: false,
+            around: Around::Nothing,
             order: Some((Comparison::Number, false)),
             most: Some(2),
         }],

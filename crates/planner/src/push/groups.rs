@@ -15,6 +15,9 @@ use crate::answer::Merging;
 use crate::merge::{Aggregate, Bits, Comparison, Having, Key};
 use crate::parse::conjuncts;
 
+/// Aggregates that make lists.
+const LISTS: [&str; 3] = ["group_concat", "json_arrayagg", "json_objectagg"];
+
 /// So many groups at most are kept to be sorted.
 const SORTED_MAX: u64 = 10_000;
 
@@ -305,7 +308,7 @@ impl Read<'_> {
     ) -> Result<Aggregate, String> {
         let name = function.name.to_string().to_ascii_lowercase();
         let not = || unparted(&name);
-        if matches!(&*name, "group_concat" | "json_arrayagg") && function.over.is_none() {
+        if LISTS.contains(&&*name) && function.over.is_none() {
             return self.list(additions, function);
         }
         if self.is_any_value(function) {

@@ -1,11 +1,11 @@
-//! Lists of a group's values, of which every shard has a part: what of GROUP_CONCAT and JSON_ARRAYAGG the
-//! merge can put together; and why other aggregates have no parts.
+//! Lists of a group's values, of which every shard has a part: what of GROUP_CONCAT, JSON_ARRAYAGG and JSON_OBJECTAGG
+//! the merge can put together; and why other aggregates have no parts.
 //!
 //! The order of a list is open where the statement does not give it. Where it does, the list is ordered by the
 //! very numbers or days that it has, so that they are found and compared in its text.
 
 use sqlparser::ast::{
-    Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
     FunctionArguments, OrderByExpr, OrderBySort, Value,
 };
 use sqltext::Dialect;
@@ -13,7 +13,7 @@ use sqltext::Dialect;
 use super::kinds::{self, Kind, arguments};
 use super::shape::Uses;
 use super::{Additions, Read};
-use crate::merge::{Aggregate, Comparison, List};
+use crate::merge::{Aggregate, Around, Comparison, List};
 
 /// The most bytes of a list, as its text arrives: a character has four bytes on the server at most.
 const MOST: &str = "@@group_concat_max_len DIV 4";
@@ -22,7 +22,7 @@ const MOST: &str = "@@group_concat_max_len DIV 4";
 const MOST_DIGITS: &str = "@@group_concat_max_len DIV LENGTH(CONCAT(1))";
 
 impl Read<'_> {
-    /// GROUP_CONCAT and JSON_ARRAYAGG: how their parts become one, in the plan's lists.
+    /// GROUP_CONCAT, JSON_ARRAYAGG and JSON_OBJECTAGG: how their parts become one, in the plan's lists.
     ///
     /// # Errors
     /// Why they do not.
@@ -39,29 +39,32 @@ impl Read<'_> {
         if list.duplicate_treatment.is_some() || Uses::of(&list.args).aggregates {
             return Err(unparted(&name));
         }
-        let array = name == "json_arrayagg";
         let dialect = self.partition.asked.mode.dialect;
-        if !array && dialect == Dialect::MySql && self.sorts_again(additions) {
+        let around = self.around(&name, function)?;
+        let array = around == Around::Brackets;
+        let plain = around == Around::Nothing;
+        if plain && dialect == Dialect::MySql && self.sorts_again(additions) {
             return Err(not("its type depends on how groups are sorted"));
         }
         let mut made = List {
             separator: match (array, dialect) {
                 (true, Dialect::MySql) => b", ".to_vec(),
+                (false, _) if !plain => b", ".to_vec(),
                 _ => b",".to_vec(),
             },
-            array,
+            around,
             order: None,
             most: None,
         };
         for clause in &list.clauses {
             match clause {
-                FunctionArgumentClause::Separator(value) if !array => {
+                FunctionArgumentClause::Separator(value) if plain => {
                     let separator = separator_of(&value.value);
                     made.separator = separator
                         .ok_or_else(|| not("its separator is not sure"))?
                         .to_vec();
                 }
-                FunctionArgumentClause::OrderBy(orders) if !array => {
+                FunctionArgumentClause::OrderBy(orders) if plain => {
                     let order = self.order_of_list(list, orders);
                     made.order =
                         Some(order.ok_or_else(|| {
@@ -74,7 +77,8 @@ impl Read<'_> {
         if made.order.is_some() && !stands_out(&made.separator) {
             return Err(not("its separator may be a part of its values"));
         }
-        if !(array && dialect == Dialect::MySql) {
+        // Servers cut no objects, and MySQL no arrays.
+        if plain || array && dialect == Dialect::MariaDb {
             let most = match made.order {
                 Some(_) => MOST_DIGITS,
                 None => MOST,
@@ -83,6 +87,30 @@ impl Read<'_> {
         }
         additions.merging.lists.push(made);
         Ok(Aggregate::List(additions.merging.lists.len() - 1))
+    }
+
+    /// What stands around the lists of an aggregate.
+    ///
+    /// # Errors
+    /// Parts of it do not become one.
+    fn around(&self, name: &str, function: &Function) -> Result<Around, String> {
+        match (name, self.partition.asked.mode.dialect) {
+            ("json_arrayagg", _) => Ok(Around::Brackets),
+            ("json_objectagg", Dialect::MariaDb) => Ok(Around::Braces),
+            ("json_objectagg", Dialect::MySql) => {
+                // Of a name that is there twice the last value counts.
+                let first = arguments(function).into_iter().next();
+                let is_name = |it: &Expr| {
+                    self.partition.is_live_key(it)
+                        && kinds::of(&self.partition.names, it) == Some(Kind::Exact)
+                };
+                match first.is_some_and(is_name) {
+                    true => Ok(Around::SortedBraces),
+                    false => Err(unparted(name)),
+                }
+            }
+            _ => Ok(Around::Nothing),
+        }
     }
 
     /// Groups are sorted otherwise than they are made: MySQL then has them in a temporary table, and calls a
@@ -172,7 +200,10 @@ pub(super) fn unparted(name: &str) -> String {
             )
         }
         "json_objectagg" => {
-            format!("{shown} keeps the last value of a key, and parts do not tell which it is")
+            format!(
+                "{shown} keeps the last value of a name, and parts do not tell which it is where the name is no shard \
+                 key of integers"
+            )
         }
         _ => format!("{name} of parts is not known"),
     }

@@ -6,10 +6,13 @@
 
 use std::fmt::Write as _;
 
-use planner::{Answer, Asked, Finish, Fragment, Sizes, answer, by_broadcast, every_broadcast};
+use planner::{
+    Answer, Asked, Finish, Fragment, Ran, Seen, Sizes, Source, Volume, answer, by_broadcast,
+    every_broadcast,
+};
 use sqltext::{Dialect, Mode, tables};
 
-use crate::gathered::{MODE, farm};
+use crate::gathered::{MODE, Tpch};
 
 const MYSQL: Mode = Mode::new(Dialect::MySql, 80_000);
 
@@ -32,6 +35,20 @@ fn rows(fragment: &Fragment) -> Option<u64> {
     found.map(|(_, rows)| *rows)
 }
 
+/// What a fragment gives where it has run: a tenth of its table's rows where it has conditions.
+fn seen(fragment: &Fragment) -> Option<Seen> {
+    let all = rows(fragment)?;
+    let rows = match fragment.text.contains(" WHERE ") {
+        true => all / 10,
+        false => all,
+    };
+    let columns = fragment.text.split(" FROM ").next()?.matches(',').count() as u64 + 1;
+    Some(Seen::of(Volume {
+        rows,
+        bytes: rows * columns * 8,
+    }))
+}
+
 fn line(text: &str) -> String {
     text.replace('\n', " ")
 }
@@ -41,17 +58,30 @@ fn shown(text: &str, asked: &Asked<'_>) -> String {
         Ok(gathered) => gathered,
         Err(why) => return format!("{why:?}"),
     };
-    let sizes: Vec<Option<u64>> = gathered.fragments.iter().map(rows).collect();
-    let sizes = Sizes {
-        rows: &sizes,
-        filtered: false,
-        learnt: &|_| None,
-        bytes_max: 4 << 20,
+    let known: Vec<Option<u64>> = gathered.fragments.iter().map(rows).collect();
+    let told = |learned: &[Seen], whole: &[Option<Seen>]| {
+        let ran = Ran {
+            fetches: learned.to_vec(),
+            ..Ran::default()
+        };
+        let sizes = Sizes {
+            rows: &known,
+            filtered: false,
+            ran: &ran,
+            whole,
+            bytes_max: 4 << 20,
+        };
+        match by_broadcast(text, asked, &gathered, &sizes) {
+            Ok(sent) => of_answer(&sent),
+            Err(why) => format!("{:?}: {why}", gathered.tier).to_lowercase(),
+        }
     };
-    let mut shown = match by_broadcast(text, asked, &gathered, &sizes) {
-        Ok(sent) => of_answer(&sent),
-        Err(why) => format!("{:?}: {why}", gathered.tier).to_lowercase(),
-    };
+    let mut shown = format!("at first: {}", told(&[], &[]));
+    let whole: Vec<Option<Seen>> = gathered.fragments.iter().map(seen).collect();
+    let learned: Option<Vec<Seen>> = whole.iter().copied().collect();
+    if let Some(learned) = learned.filter(|it| it.len() > 1) {
+        let _ = write!(shown, "\nthen: {}", told(&learned, &whole));
+    }
     for sent in every_broadcast(text, asked, &gathered) {
         let sending = sent.sending.expect("tables are sent");
         let tables = sending.tables.iter().map(|it| &*it.name);
@@ -69,12 +99,12 @@ fn of_answer(answer: &Answer) -> String {
     let sending = answer.sending.as_ref().expect("tables are sent");
     for (at, fragment) in sending.fragments.iter().enumerate() {
         let (part, expected) = (&sending.tables[at], sending.expected[at]);
-        let (rows, bytes) = (expected.rows, expected.bytes);
         let _ = write!(
             shown,
-            "\n{} rows, {} bytes: {}",
-            rows,
-            bytes,
+            "\n{} rows, {} bytes, {}: {}",
+            expected.rows,
+            expected.bytes.unwrap_or_default(),
+            expected.source,
             line(&fragment.text)
         );
         let _ = write!(shown, "\n  {}", line(&part.create));
@@ -94,15 +124,8 @@ fn of_answer(answer: &Answer) -> String {
 
 /// The file as it should be.
 fn play(scenarios: &str) -> String {
-    let (sharding, home) = (farm(), "g1".into());
-    let asked = Asked {
-        sharding: &sharding,
-        home: &home,
-        database: "tpch",
-        mode: &MODE,
-        scratch: "s",
-        changing: None,
-    };
+    let tpch = Tpch::new();
+    let asked = tpch.asked();
     let mut out = String::new();
     for given in scenarios.lines().filter(|it| !it.starts_with("    ")) {
         let _ = writeln!(out, "{given}");
@@ -124,34 +147,98 @@ fn tables_are_sent_as_written_down() {
     super::is_as_written_down("broadcast.txt", play);
 }
 
+const JOIN: &str =
+    "SELECT o_orderkey FROM orders JOIN customer ON c_custkey = o_custkey WHERE c_acctbal > 0";
+
+/// How a statement is answered with these sizes: of the gather's fetches, and of the table that may be sent.
+fn sent(
+    known: &[Option<u64>],
+    gathered_bytes: &[u64],
+    whole_bytes: Option<u64>,
+    bytes_max: u64,
+    ran: &Ran,
+) -> Result<Answer, String> {
+    let tpch = Tpch::new();
+    let asked = tpch.asked();
+    let gathered = answer(JOIN, &asked).expect("it is gathered");
+    let seen = |bytes: u64| Seen::of(Volume { rows: 1, bytes });
+    let ran = Ran {
+        fetches: gathered_bytes.iter().map(|bytes| seen(*bytes)).collect(),
+        ..ran.clone()
+    };
+    let whole = [whole_bytes.map(seen); 2];
+    let sizes = Sizes {
+        rows: known,
+        filtered: false,
+        ran: &ran,
+        whole: &whole,
+        bytes_max,
+    };
+    let sent = by_broadcast(JOIN, &asked, &gathered, &sizes)?;
+    let sending = sent.sending.as_ref().expect("a table is sent");
+    assert_eq!(*sending.instead, gathered);
+    assert_eq!(
+        gathered.fragments[sending.places[0]].groups,
+        sending.fragments[0].groups
+    );
+    Ok(sent)
+}
+
 #[test]
-fn what_was_learnt_counts_more_than_what_is_guessed() {
-    let (sharding, home) = (farm(), "g1".into());
-    let asked = Asked {
-        sharding: &sharding,
-        home: &home,
-        database: "tpch",
-        mode: &MODE,
-        scratch: "s",
-        changing: None,
-    };
-    let text =
-        "SELECT o_orderkey FROM orders JOIN customer ON c_custkey = o_custkey WHERE c_acctbal > 0";
-    let gathered = answer(text, &asked).expect("it is gathered");
-    let known: Vec<Option<u64>> = gathered.fragments.iter().map(rows).collect();
-    let sent = |known: &[Option<u64>], learnt: Option<u64>, bytes_max: u64| {
-        let sizes = Sizes {
-            rows: known,
-            filtered: false,
-            learnt: &|_| learnt,
-            bytes_max,
+fn tables_are_sent_where_that_is_known_to_move_less() {
+    const MOST: u64 = 4 << 20;
+    let ran = Ran::default();
+    let known = [Some(1500), Some(150)];
+    let unknown = [None, None];
+    // What the servers say of the tables is no word about what conditions leave.
+    assert!(sent(&known, &[], None, MOST, &ran).is_err());
+    // A gather moves twice what it fetches; what is sent moves once, and once more to each of three groups.
+    let sending = sent(&unknown, &[90_000, 1000], Some(1000), MOST, &ran)
+        .expect("it is small")
+        .sending;
+    let sending = sending.expect("a table is sent");
+    assert_eq!(sending.expected[0].source, Source::Learned);
+    // The bound is what the gather would have moved, for each time that the rows move, and no less than 64 KB.
+    assert_eq!(sending.bytes_max, 64 << 10);
+    assert!(sent(&unknown, &[90_000, 1000], Some(40_000), MOST, &ran).is_err());
+    // As good as equal, little as a whole, and more than may be sent.
+    assert!(sent(&unknown, &[3000, 3000], Some(2900), MOST, &ran).is_err());
+    assert!(sent(&unknown, &[900, 1000], Some(10), MOST, &ran).is_err());
+    assert!(sent(&unknown, &[90_000, 1000], Some(1000), 999, &ran).is_err());
+    // What has been counted once may be twice as much as the statistics say, and half.
+    assert!(sent(&known, &[90_000, 1000], None, MOST, &ran).is_ok());
+    assert!(sent(&unknown, &[90_000, 1000], None, MOST, &ran).is_err());
+}
+
+#[test]
+fn what_groups_answer_counts() {
+    const MOST: u64 = 4 << 20;
+    let unknown = [None, None];
+    let seen = |bytes: u64| Seen::of(Volume { rows: 1, bytes });
+    let with = |result: Option<u64>, rests: &[(usize, u64)]| {
+        let rests = rests.iter().map(|(at, bytes)| (vec![*at], seen(*bytes)));
+        let ran = Ran {
+            result: result.map(seen),
+            rests: rests.collect(),
+            ..Ran::default()
         };
-        by_broadcast(text, &asked, &gathered, &sizes)
+        sent(&unknown, &[20_000, 1000], Some(1000), MOST, &ran)
     };
-    let sending = sent(&known, None, 4 << 20).expect("it is small").sending;
-    assert_eq!(*sending.expect("a table is sent").instead, gathered);
-    assert!(sent(&known, Some(1_000_000), 4 << 20).is_err());
-    assert!(sent(&known, None, 10).is_err());
-    let unknown = vec![None; known.len()];
-    assert!(sent(&unknown, None, 4 << 20).is_err());
+    // A gather moves 42,000 bytes and its result, the groups 4,000 and theirs.
+    assert!(with(None, &[]).is_ok());
+    assert!(with(Some(30_000), &[]).is_ok());
+    // Groups that have been asked gave parts of the result, which are more.
+    assert!(with(Some(10_000), &[(0, 60_000), (1, 60_000)]).is_err());
+    let other = with(Some(10_000), &[(0, 60_000), (1, 9000)]).expect("the other table");
+    assert_eq!(other.sending.expect("it is sent").places, [1]);
+    assert!(with(Some(10_000), &[(0, 38_000), (1, 38_000)]).is_err());
+}
+
+#[test]
+fn bounds_and_not_the_last_fetch_decide() {
+    let volume = |bytes| Volume { rows: 1, bytes };
+    let seen = Seen::of(volume(100))
+        .and(volume(1_000_000))
+        .and(volume(100));
+    assert!(seen.most.bytes > 400_000 && seen.least.bytes == 100);
 }

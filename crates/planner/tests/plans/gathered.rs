@@ -159,21 +159,40 @@ fn gathered(answer: &Answer, scratch: &Scratch, shown: &mut String) {
     let _ = write!(shown, "\n{}", line(&scratch.text));
 }
 
+/// The farm of [`farm`], as those see it who have statements planned.
+pub(crate) struct Tpch {
+    sharding: Sharding,
+    home: Arc<str>,
+}
+
+impl Tpch {
+    pub(crate) fn new() -> Tpch {
+        Tpch {
+            sharding: farm(),
+            home: "g1".into(),
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked {
+            sharding: &self.sharding,
+            home: &self.home,
+            database: "tpch",
+            mode: &MODE,
+            scratch: "s",
+            changing: None,
+        }
+    }
+}
+
 fn line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
 /// The file as it should be.
 fn play(scenarios: &str) -> String {
-    let (sharding, home) = (farm(), "g1".into());
-    let asked = Asked {
-        sharding: &sharding,
-        home: &home,
-        database: "tpch",
-        mode: &MODE,
-        scratch: "s",
-        changing: None,
-    };
+    let tpch = Tpch::new();
+    let asked = tpch.asked();
     let mut out = String::new();
     for given in scenarios.lines().filter(|it| !it.starts_with("    ")) {
         let _ = writeln!(out, "{given}");

@@ -10,6 +10,7 @@ mod made;
 mod misplaced;
 mod places;
 mod reading;
+mod scalars;
 mod views;
 
 /// Fails where the file of scenarios in `testdata` is not as `play` would write it. `HEDDLE_WRITE_GOLDEN=1` writes it

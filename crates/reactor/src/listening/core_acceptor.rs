@@ -45,6 +45,8 @@ pub struct Watcher {
 struct Shared {
     addresses: Vec<Address>,
     state: Mutex<State>,
+    /// Locked alone, or behind `state`.
+    take: Mutex<Take>,
     /// Nobody waits for clients any more.
     left: Condvar,
 }
@@ -53,7 +55,6 @@ struct State {
     /// Gone with the acceptor. Who waits has one in hand, and nobody else.
     listeners: Vec<Arc<Listener>>,
     phase: Phase,
-    take: Take,
     /// So many wait for clients, or are about to.
     watching: usize,
     /// Who wants to know of another phase: for each core one place for each listener.
@@ -91,13 +92,13 @@ impl CoreAcceptor {
         let state = State {
             listeners: listeners.into_iter().map(Arc::new).collect(),
             phase: Phase::Accepts,
-            take: Box::new(take),
             watching: 0,
             waiting: Vec::new(),
         };
         let shared = Arc::new(Shared {
             addresses,
             state: Mutex::new(state),
+            take: Mutex::new(Box::new(take)),
             left: Condvar::new(),
         });
         Ok(CoreAcceptor { shared })
@@ -155,7 +156,7 @@ impl CoreAcceptor {
         if state.phase == Phase::Accepts {
             for listener in state.listeners.clone() {
                 while let Ok((stream, peer)) = listener.accept() {
-                    (state.take)(stream, peer, 0);
+                    self.shared.hand_over(stream, peer, 0);
                 }
             }
         }
@@ -191,6 +192,11 @@ impl Watcher {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hand_over(&self, stream: Stream, peer: Option<SocketAddr>, core: usize) {
+        let mut take = self.take.lock().unwrap_or_else(PoisonError::into_inner);
+        take(stream, peer, core);
     }
 
     fn wait_until_left<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -260,15 +266,16 @@ impl Shared {
         .await;
     }
 
-    /// Takes the next client of a listener, unless another core or process did, or the client has gone.
+    /// Takes the next client of a listener, unless another core or process did, or the client has gone. The kernel makes
+    /// the client's socket while nothing is locked: cores would wait for each other. Whoever begins another phase waits
+    /// until this core watches no more.
     fn look(&self, listener: &Listener, core: usize) -> Looked {
-        let mut state = self.lock();
-        if state.phase != Phase::Accepts {
+        if self.lock().phase != Phase::Accepts {
             return Looked::Over;
         }
         match listener.accept() {
             Ok((stream, peer)) => {
-                (state.take)(stream, peer, core);
+                self.hand_over(stream, peer, core);
                 Looked::Took
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Looked::Empty,

@@ -13,6 +13,8 @@ use mysql_wire::packet;
 
 /// Asks the client for another plugin's proof, and reads it.
 pub async fn switch(client: &mut Client, plugin: &str, salt: &[u8]) -> Result<Vec<u8>, End> {
+    // It has not heard yet that an earlier proof was right, which counts no more.
+    client.fast_ok = false;
     let mut out = Vec::with_capacity(64);
     packet::write_with(&mut out, &mut client.sequence, |payload| {
         AuthSwitch { plugin, salt }.encode(payload);
@@ -23,6 +25,7 @@ pub async fn switch(client: &mut Client, plugin: &str, salt: &[u8]) -> Result<Ve
 
 /// Says a part of a plugin's conversation.
 pub async fn more(client: &mut Client, data: &[u8]) -> Result<(), End> {
+    client.fast_ok = false;
     let mut out = Vec::with_capacity(data.len() + 8);
     packet::write_with(&mut out, &mut client.sequence, |payload| AuthMore(data).encode(payload));
     client.say(out).await
@@ -75,8 +78,14 @@ pub(crate) fn no_client_has(collation: u16) -> Option<&'static str> {
 }
 
 /// The process that connection attributes name.
-fn process_of(attributes: &[u8]) -> Option<Box<[u8]>> {
-    let mut pairs = handshake::attributes(attributes).map_while(Result::ok);
-    let (_, value) = pairs.find(|(name, _)| *name == b"_pid")?;
-    Some(value.into())
+const PROCESS: &[u8] = b"_pid";
+
+/// The program that they name.
+const PROGRAM: &[u8] = b"program_name";
+
+/// The value of a connection attribute.
+fn attribute<'a>(attributes: Option<&'a [u8]>, wanted: &[u8]) -> Option<&'a [u8]> {
+    let mut pairs = handshake::attributes(attributes?).map_while(Result::ok);
+    let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
+    Some(value)
 }

@@ -29,7 +29,7 @@ use ::auth::proof::{Claim, Offer, Proof, Refused, plugin_of};
 use ::auth::salt;
 use ::auth::secrets::BackendCredential;
 use ::auth::verifiers::Unverified;
-use backend::{Credential, Profile, Secret, SessionState};
+use backend::{Credential, Profile, Secret};
 use channel::Channel;
 use execute::client::Client;
 use execute::client::end::End;
@@ -251,9 +251,7 @@ async fn prove_way(
             };
             ask(offer, client, plugin).await?;
             let right = offer.knows(&known);
-            if right && plugin == auth::CACHING_SHA2 {
-                login::more(client, &[auth::FAST_OK]).await?;
-            }
+            client.fast_ok = right && plugin == auth::CACHING_SHA2;
             right.then_some(known)
         }
         (way, None) => return Ok(Proof::unspeakable(way)),
@@ -293,7 +291,7 @@ pub(crate) async fn verified<T: Send + 'static>(
 /// has been told when it does not.
 async fn taken_for_itself(core: &Core, client: &mut Client, profile: Profile) -> Result<(), End> {
     let pass = core.pools.pass(profile);
-    let state = Rc::new(SessionState::new(None));
+    let state = core.pools.state_after_login(None);
     match core.take_from_primary(HOME, &pass, &state, true).await {
         Ok(lease) => {
             lease.release();

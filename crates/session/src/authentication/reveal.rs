@@ -5,12 +5,11 @@
 //! and a password that Heddle cannot check itself is judged by a server each time, never by an idle
 //! connection.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use ::auth::passwords::is_stored;
 use ::auth::proof::{Claim, Offer, Proof, plugin_of};
-use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
+use backend::{ConnectionError, Credential, PoolError, Profile, Secret};
 use execute::client::Client;
 use execute::client::end::End;
 use execute::connections::home::HOME;
@@ -87,7 +86,7 @@ pub(crate) async fn prove_sha2(
         && is_caching
         && offer.knows(&known)
     {
-        login::more(client, &[auth::FAST_OK]).await?;
+        client.fast_ok = true;
         return Ok(Proof::Right(Credential::Password(known)));
     }
     if offer.password.is_none() {
@@ -158,7 +157,7 @@ async fn full_password(
 /// Lets a server judge a password: true when it lets us in.
 async fn judged(core: &Core, client: &mut Client, profile: Profile) -> Result<bool, End> {
     let pass = core.pools.pass(profile);
-    let state = Rc::new(SessionState::new(None));
+    let state = core.pools.state_after_login(None);
     match core.take_from_primary(HOME, &pass, &state, true).await {
         Ok(lease) => {
             lease.release();

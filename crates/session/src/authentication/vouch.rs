@@ -63,7 +63,7 @@ impl Admitted {
     /// Looks at the accounts as they are known now. What a server would leave to a session that is there ends
     /// here with the account.
     pub fn look_again(&mut self, core: &Core) -> Standing {
-        let published = core.shared.published.load();
+        let published = core.glance();
         if Arc::ptr_eq(&published.accounts, &self.accounts) {
             return Standing::Same;
         }

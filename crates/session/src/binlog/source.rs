@@ -62,7 +62,7 @@ impl Source {
     }
 
     fn standing(&self) -> Standing {
-        let snapshot = self.core.shared.published.load();
+        let snapshot = self.core.glance();
         let Some(group) = group_of(&snapshot, self.seat) else {
             return Standing::Lost;
         };
@@ -112,7 +112,7 @@ impl Source {
     }
 
     async fn connect(&self) -> Option<Lease> {
-        let target = target(&self.core.shared.published.load(), self.server, false)?;
+        let target = target(&self.core.glance(), self.server, false)?;
         let key = self.core.pools.key(self.server, false, &self.pass);
         let state = Rc::new(SessionState::new(None));
         let mut lease = self.core.pools.take(&target, key, &state, 0).await.ok()?;

@@ -26,6 +26,7 @@ use mysql_wire::packet;
 use mysql_wire::reply::EofPacket;
 use mysql_wire::result::{Column, ColumnKind};
 use mysql_wire::statement::{BulkExecute, Execute, PARAMETERS_COUNTED, PrepareOk};
+use reactor::rarely;
 use sqltext::{Class, Dialect, Facts, Verb};
 
 use crate::introspection::kill;
@@ -152,20 +153,20 @@ pub(crate) async fn execute(session: &mut Session) -> Result<(), End> {
     }
     let job = Job::Execute(id);
     if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) {
-        return Box::pin(kill::kill_statement(session, shape, job)).await;
+        return rarely(kill::kill_statement(session, shape, job)).await;
     }
     let (request, own, prepared) = (&session.client.request, &session.variables, &session.prepared);
     if let Some(full) = processlist::asks_processlist(request, own, prepared, &shape, job) {
-        return Box::pin(processlist::show_processlist(session, full, job)).await;
+        return rarely(processlist::show_processlist(session, full, job)).await;
     }
     if shape.verb == Verb::Show
         && session.prepared.statements.get(&id).is_none_or(|it| it.params == 0)
         && let Some(show) = shown::shows_values(request, own, prepared, &shape, job)
     {
-        return Box::pin(shown::show_values(session, show, shape, job)).await;
+        return rarely(shown::show_values(session, show, shape, job)).await;
     }
     if listing::may_list(&session.variables, &shape)
-        && let Some(done) = Box::pin(listing::list_in_execute(session, id, shape)).await
+        && let Some(done) = rarely(listing::list_in_execute(session, id, shape)).await
     {
         return done;
     }
@@ -221,7 +222,7 @@ async fn prepare_select(
     text: Rc<Text>,
     shape: Shape,
 ) -> Result<(), End> {
-    if core.shared.published.load().sharding.is_none() {
+    if core.glance().sharding.is_none() {
         return client.error(&error::SETTING_UNKNOWN, &["heddle_shard_key"]).await;
     }
     let bytes_max = core.settings().statements_bytes_max;

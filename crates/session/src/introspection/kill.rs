@@ -370,7 +370,7 @@ async fn is_spared(
     connections: &mut GroupConnections,
     entry: &Entry,
 ) -> bool {
-    let accounts = core.shared.published.load().accounts.clone();
+    let accounts = core.glance().accounts.clone();
     let (core, user) = (core, user);
     accounts.is_system(&entry.user, entry.peer.ip())
         && spares_system(core, user, variables, connections).await

@@ -250,7 +250,7 @@ async fn select_shard(
         let text = "usage: HEDDLE SELECT SHARD 'table' 'key' | HEDDLE SELECT GLOBAL 'table'";
         return client.error(&error::COMMAND_REFUSED, &[text]).await;
     };
-    if core.shared.published.load().sharding.is_none() {
+    if core.glance().sharding.is_none() {
         return client.error(&error::SETTING_UNKNOWN, &[chosen.variable()]).await;
     }
     run.choose(chosen);
@@ -495,7 +495,7 @@ async fn show_status(
 
 /// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect.
 pub(crate) fn asks_version_comment(request: &Request, shape: &Shape) -> bool {
-    if shape.verb != Verb::Select || !shape.facts.contains(Facts::SYSTEM_VARIABLE) {
+    if !matches!(shape.verb, Verb::Select) || !shape.facts.contains(Facts::SYSTEM_VARIABLE) {
         return false;
     }
     let text = String::from_utf8_lossy(&request.payload()[1..]).to_ascii_lowercase();

@@ -4,6 +4,7 @@
 //! and other cores ask by a message. Seconds are those of the core's tick.
 
 use execute::connections::parked::Parked;
+use execute::connections::pin::Pins;
 use execute::per_core::Core;
 use execute::per_core::handle::{Asked, Handle};
 use execute::per_core::message::Message;
@@ -58,6 +59,8 @@ fn view(core: &Core, handle: &Handle) -> SessionView {
         trace: asked.origin.trace,
         running: handle.at_servers.running.get(),
         held: held.map(|hold| (hold.server, hold.thread_id)),
+        held_for_work: held
+            .is_some_and(|hold| hold.transaction || hold.pins.intersects(Pins::WORK)),
         held_s: if reasons.is_empty() { 0 } else { held_s },
         reasons,
     }

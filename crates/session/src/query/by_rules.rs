@@ -18,21 +18,26 @@ use execute::session::{self, Session};
 use farm::error;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
+use reactor::rarely;
 use routing::rules::{Decision, Rules};
 
 /// Runs the client's command to its answer, as the rules in force want it.
 pub(crate) async fn run_command(session: &mut Session, shape: Shape, job: Job) -> Result<(), End> {
     let governed = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
     session.run.next(&session.handle.asked.borrow());
-    let measured = governed && session.core.digests.is_on();
-    if measured {
-        measure::begin(session, &shape, job);
-    }
+    let measured = session.core.digests.is_on()
+        && match governed {
+            true => {
+                measure::begin(session, &shape, job);
+                true
+            }
+            false => measure::begin_uncounted(session, &shape, job),
+        };
     let digest = measured.then(|| session.handle.asked.borrow().digest).flatten();
     recorded::statement(session.handle.id, session.handle.command.get(), digest);
     let done = match session.core.shared.rules.is_empty() || !governed || shape.bad_hint {
         true => run::run_free(session, shape, job).await,
-        false => Box::pin(run_ruled(session, shape, job)).await,
+        false => rarely(run_ruled(session, shape, job)).await,
     };
     if measured {
         measure::end(session);

@@ -1,29 +1,40 @@
-//! Files: lines of JSON in a directory, closed by size and time.
+//! Files: lines of JSON in a directory, closed by size, number and time, or what of Parquet they become when they are
+//! closed.
 //!
 //! `SINK-NUMBER.ndjson` (with `.zst` if packed) is closed and does not change any more. `….open` behind its name marks
 //! the one that is written. A batch is on disk before it counts as delivered. The last whole line says what the
 //! directory has, so that a writer that begins goes on behind it: what a dead one left unfinished is cut off.
 //!
+//! With Parquet, lines are what an open file has: they are durable at once, and Parquet's files can be read only when they
+//! are whole. A closed file of lines becomes files of Parquet, then `SINK-NUMBER.json` with their names and the token
+//! behind them is written, then the lines (`SINK-NUMBER.lines`) are removed. Whoever begins does what of this is missing.
+//!
 //! One process writes to a directory at a time: it holds a lock on `.lock`.
 
+mod parquet;
+mod pieces;
 mod scan;
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::message::Message;
-use crate::spec::{Compression, Spec};
-use crate::target::{Undelivered, later};
-use crate::webhook::lines;
+use crate::spec::{Compression, Format, Spec};
+use crate::undelivered::{Undelivered, later};
+use parquet::{Conversion, manifest};
+use pieces::{Known, Piece};
 
 const OPEN: &str = ".open";
 
 /// Writes to one directory.
 pub struct Files {
     plan: Plan,
+    /// The tables' columns, as the stream told them last.
+    known: Known,
     /// `None` while it is not open, or after something failed.
     writer: Option<Writer>,
 }
@@ -33,8 +44,10 @@ pub struct Files {
 struct Plan {
     sink: String,
     dir: PathBuf,
+    format: Format,
     compress: Compression,
     rotate_bytes: u64,
+    rotate_rows: u64,
     rotate: Duration,
 }
 
@@ -45,6 +58,9 @@ struct Writer {
     number: u64,
     file: File,
     bytes: u64,
+    rows: u64,
+    /// The tables whose columns it has.
+    described: BTreeSet<(String, String)>,
     begun: SystemTime,
     /// Of the last event in the directory.
     token: Option<String>,
@@ -56,10 +72,13 @@ impl Files {
             plan: Plan {
                 sink: sink.to_owned(),
                 dir,
+                format: spec.format,
                 compress: spec.compress,
                 rotate_bytes: spec.rotate_bytes,
+                rotate_rows: spec.rotate_rows,
                 rotate: Duration::from_secs(spec.rotate_s),
             },
+            known: Known::default(),
             writer: None,
         }
     }
@@ -69,20 +88,23 @@ impl Files {
     }
 
     pub(crate) async fn deliver(&mut self, batch: &[Message]) -> Result<usize, Undelivered> {
-        let text = lines(batch);
+        let pieces = self.known.pieces(batch, self.plan.format);
         let token = batch.last().map(|it| it.token.clone());
         self.with_writer(move |plan, writer| {
-            plan.close_if_due(writer, text.len())?;
-            if text.is_empty() {
+            let bytes = pieces.iter().map(Piece::bytes).sum();
+            plan.close_if_due(writer, bytes)?;
+            if pieces.is_empty() {
                 return Ok(0);
             }
-            let packed = match plan.compress {
+            let text = pieces::text(&pieces, &mut writer.described);
+            let packed = match plan.packing() {
                 Compression::None => text,
                 Compression::Zstd => zstd::bulk::compress(&text, 0)?,
             };
             writer.file.write_all(&packed)?;
             writer.file.sync_data()?;
             writer.bytes += count(packed.len());
+            writer.rows += count(pieces.len());
             writer.token = token;
             Ok(packed.len())
         })
@@ -116,16 +138,39 @@ impl Files {
 }
 
 impl Plan {
-    fn name(&self, number: u64) -> String {
-        let end = match self.compress {
-            Compression::None => "",
-            Compression::Zstd => ".zst",
+    fn stem(&self, number: u64) -> String {
+        format!("{}-{number:010}", self.sink)
+    }
+
+    /// How lines are packed.
+    fn packing(&self) -> Compression {
+        match self.format {
+            Format::Lines => self.compress,
+            Format::Parquet => Compression::None,
+        }
+    }
+
+    /// Of a file of lines.
+    fn line_name(&self, number: u64) -> String {
+        let end = match (self.format, self.compress) {
+            (Format::Lines, Compression::None) => "ndjson",
+            (Format::Lines, Compression::Zstd) => "ndjson.zst",
+            // None that an earlier sink of this name has left.
+            (Format::Parquet, _) => "lines",
         };
-        format!("{}-{number:010}.ndjson{end}", self.sink)
+        format!("{}.{end}", self.stem(number))
+    }
+
+    /// Of what tells that this file is closed, with the token behind it in its last line.
+    fn closed_name(&self, number: u64) -> String {
+        match self.format {
+            Format::Lines => self.line_name(number),
+            Format::Parquet => format!("{}.json", self.stem(number)),
+        }
     }
 
     fn open_path(&self, number: u64) -> PathBuf {
-        self.dir.join(self.name(number) + OPEN)
+        self.dir.join(self.line_name(number) + OPEN)
     }
 
     /// Takes the directory, and goes on where it ends.
@@ -135,13 +180,14 @@ impl Plan {
             .mode(0o700)
             .create(&self.dir)?;
         let lock = self.lock()?;
+        self.convert_closed()?;
         let last = self.last()?;
         let number = last.as_ref().map_or(1, |(number, _)| *number);
         match last {
             Some((_, true)) => self.go_on(lock, number),
             Some((_, false)) => {
-                let path = self.dir.join(self.name(number));
-                let found = scan::scan(&path, self.compress)?;
+                let path = self.dir.join(self.closed_name(number));
+                let found = scan::scan(&path, self.packing())?;
                 let mut writer = self.begin(lock, number + 1)?;
                 writer.token = found.token;
                 Ok(writer)
@@ -168,23 +214,66 @@ impl Plan {
 
     /// The number of the last file, and whether it is open.
     fn last(&self) -> io::Result<Option<(u64, bool)>> {
-        let mut last = None;
+        let numbers = self.numbers()?;
+        // Files of this sink that are packed otherwise are of an earlier one with its name.
+        let states = numbers.into_iter().filter_map(|(number, name)| {
+            let is_open = name == self.line_name(number) + OPEN;
+            (is_open || name == self.closed_name(number)).then_some((number, is_open))
+        });
+        Ok(states.max())
+    }
+
+    /// The sink's files by their numbers.
+    fn numbers(&self) -> io::Result<Vec<(u64, String)>> {
+        let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            let closed = name.strip_suffix(OPEN).unwrap_or(&name);
-            let rest = closed.strip_prefix(&*self.sink);
+            let rest = name.strip_prefix(&*self.sink);
             let digits = rest
                 .and_then(|it| it.strip_prefix('-'))
                 .and_then(|it| it.get(..10));
-            let Some(number) = digits.and_then(|it| it.parse().ok()) else {
-                continue;
-            };
-            // Files of this sink that are packed otherwise are of an earlier one with its name.
-            if closed == self.name(number) {
-                last = last.max(Some((number, closed != name)));
+            if let Some(number) = digits.and_then(|it| it.parse().ok()) {
+                all.push((number, name));
             }
         }
-        Ok(last)
+        all.sort();
+        Ok(all)
+    }
+
+    /// Makes files of Parquet of the lines that are closed.
+    fn convert_closed(&self) -> io::Result<()> {
+        if self.format == Format::Lines {
+            return Ok(());
+        }
+        for (number, name) in self.numbers()? {
+            if name != self.line_name(number) {
+                continue;
+            }
+            let lines = self.dir.join(name);
+            let manifest_path = self.dir.join(self.closed_name(number));
+            if !manifest_path.exists() {
+                self.convert(number, &lines, &manifest_path)?;
+            }
+            std::fs::remove_file(lines)?;
+        }
+        Ok(())
+    }
+
+    fn convert(&self, number: u64, lines: &Path, manifest_path: &Path) -> io::Result<()> {
+        let found = scan::scan(lines, Compression::None)?;
+        let conversion = Conversion {
+            dir: &self.dir,
+            name: &self.stem(number),
+            compress: self.compress,
+        };
+        let written = conversion.run(BufReader::new(File::open(lines)?))?;
+        let text = manifest(&found.token.unwrap_or_default(), &written);
+        let open = manifest_path.with_extension("json.open");
+        let mut file = File::create(&open)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&open, manifest_path)?;
+        sync_dir(&self.dir)
     }
 
     fn begin(&self, lock: File, number: u64) -> io::Result<Writer> {
@@ -198,6 +287,8 @@ impl Plan {
             number,
             file,
             bytes: 0,
+            rows: 0,
+            described: BTreeSet::new(),
             begun: SystemTime::now(),
             token: None,
         })
@@ -206,12 +297,12 @@ impl Plan {
     /// Goes on in a file that somebody left open; what is not whole is cut off.
     fn go_on(&self, lock: File, number: u64) -> io::Result<Writer> {
         let path = self.open_path(number);
-        let mut found = scan::scan(&path, self.compress)?;
+        let mut found = scan::scan(&path, self.packing())?;
         if found.token.is_none() && number > 1 {
-            let before = self.dir.join(self.name(number - 1));
+            let before = self.dir.join(self.closed_name(number - 1));
             // Somebody may have taken it away.
             if before.exists() {
-                found.token = scan::scan(&before, self.compress)?.token;
+                found.token = scan::scan(&before, self.packing())?.token;
             }
         }
         let mut file = OpenOptions::new().write(true).open(&path)?;
@@ -225,6 +316,8 @@ impl Plan {
             number,
             file,
             bytes: found.whole_bytes,
+            rows: found.lines,
+            described: BTreeSet::new(),
             begun,
             token: found.token,
         })
@@ -234,11 +327,13 @@ impl Plan {
     fn close_if_due(&self, writer: &mut Writer, more_bytes: usize) -> io::Result<()> {
         let is_old = writer.begun.elapsed().is_ok_and(|age| age >= self.rotate);
         let is_full = writer.bytes + count(more_bytes) > self.rotate_bytes;
-        if writer.bytes == 0 || !(is_old || is_full) {
+        let has_all = self.rotate_rows > 0 && writer.rows >= self.rotate_rows;
+        if writer.bytes == 0 || !(is_old || is_full || has_all) {
             return Ok(());
         }
-        let closed = self.dir.join(self.name(writer.number));
+        let closed = self.dir.join(self.line_name(writer.number));
         std::fs::rename(self.open_path(writer.number), closed)?;
+        self.convert_closed()?;
         let begun = self.begin(writer.lock.try_clone()?, writer.number + 1)?;
         let token = writer.token.take();
         *writer = Writer { token, ..begun };
@@ -348,6 +443,37 @@ mod tests {
         assert_eq!(files.reached().await, Ok(Some("token2".to_owned())));
         assert!(files.deliver(&[message(3)]).await.is_ok());
         assert_eq!(names(dir.path()), expected);
+    }
+
+    #[tokio::test]
+    async fn lines_that_a_death_left_closed_become_parquet() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spec = spec(Compression::Zstd, 1 << 20);
+        spec.format = Format::Parquet;
+        spec.rotate_rows = 2;
+        let files = || Files::new("s", dir.path().to_owned(), &spec);
+        let mut one = files();
+        assert!(one.deliver(&[message(1), message(2)]).await.is_ok());
+        drop(one);
+        let (open, closed) = ("s-0000000001.lines.open", "s-0000000001.lines");
+        std::fs::rename(dir.path().join(open), dir.path().join(closed)).expect("it is there");
+        let mut two = files();
+        assert_eq!(two.reached().await, Ok(Some("token2".to_owned())));
+        let expected = ["_events", "s-0000000001.json", "s-0000000002.lines.open"];
+        assert_eq!(names(dir.path()), expected);
+        assert!(two.deliver(&[message(3), message(4)]).await.is_ok());
+        assert!(two.deliver(&[message(5)]).await.is_ok());
+        drop(two);
+        let manifest = std::fs::read_to_string(dir.path().join("s-0000000002.json"));
+        let manifest = manifest.expect("it is closed");
+        assert!(
+            manifest.contains("_events/s-0000000002.parquet"),
+            "{manifest}"
+        );
+        // What an earlier death left between the two is done with.
+        std::fs::write(dir.path().join("s-0000000002.lines"), "torn").expect("it is written");
+        assert_eq!(files().reached().await, Ok(Some("token5".to_owned())));
+        assert!(!dir.path().join("s-0000000002.lines").exists());
     }
 
     #[tokio::test]

@@ -5,11 +5,12 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::batch::Producer;
+use super::login::Entrance;
 use super::wire::{Reader, Writer};
-use crate::target::{Undelivered, later};
+use crate::link::{Stream, connect, secure};
+use crate::undelivered::{Undelivered, later};
 
 /// For one question.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,7 +28,7 @@ const INIT_PRODUCER: (i16, i16) = (22, 1);
 
 pub(super) struct Broker {
     address: String,
-    stream: TcpStream,
+    stream: Stream,
     /// Of the last question.
     number: i32,
 }
@@ -54,10 +55,33 @@ impl Leaders {
 }
 
 impl Broker {
-    pub(super) async fn open(address: &str) -> Result<Broker, Undelivered> {
-        let connecting = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await;
+    /// Connects, and logs in where somebody has to.
+    pub(super) async fn open(address: &str, entrance: &Entrance) -> Result<Broker, Undelivered> {
+        let mut mechanism = entrance.first();
+        loop {
+            let mut broker = Broker::connect(address, entrance).await?;
+            if entrance.is_open() {
+                return Ok(broker);
+            }
+            // A broker closes a connection that began with a mechanism which it does not know.
+            match broker.log_in(entrance, mechanism).await? {
+                None => return Ok(broker),
+                Some(other) if other == mechanism => return Err(broker.broken()),
+                Some(other) => mechanism = other,
+            }
+        }
+    }
+
+    async fn connect(address: &str, entrance: &Entrance) -> Result<Broker, Undelivered> {
+        let connecting = async {
+            let stream = connect(address).await?;
+            match &entrance.trust {
+                Some(trust) => secure(stream, address, trust).await,
+                None => Ok(Box::new(stream) as Stream),
+            }
+        };
+        let connecting = tokio::time::timeout(PATIENCE, connecting).await;
         let stream = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let stream = stream.and_then(|it| it.set_nodelay(true).map(|()| it));
         let stream = stream.map_err(|error| later(format!("Kafka at {address}: {error}")))?;
         Ok(Broker {
             address: address.to_owned(),
@@ -134,7 +158,11 @@ impl Broker {
         Ok(topics.into_iter().flatten().collect())
     }
 
-    async fn ask(&mut self, what: (i16, i16), body: Writer) -> Result<Vec<u8>, Undelivered> {
+    pub(super) async fn ask(
+        &mut self,
+        what: (i16, i16),
+        body: Writer,
+    ) -> Result<Vec<u8>, Undelivered> {
         let exchange = tokio::time::timeout(PATIENCE, self.exchange(what, body)).await;
         let answer = exchange.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         answer.map_err(|error| self.failed(&error.to_string()))
@@ -151,6 +179,7 @@ impl Broker {
         let mut whole = Writer::default();
         whole.bytes(&request.0);
         self.stream.write_all(&whole.0).await?;
+        self.stream.flush().await?;
         let length = usize::try_from(self.stream.read_i32().await?).unwrap_or(usize::MAX);
         if !(4..=ANSWER_BYTES_MAX).contains(&length) {
             return Err(io::Error::other(BROKEN));
@@ -164,7 +193,11 @@ impl Broker {
         }
     }
 
-    fn failed(&self, why: &str) -> Undelivered {
+    pub(super) fn broken(&self) -> Undelivered {
+        self.failed(BROKEN)
+    }
+
+    pub(super) fn failed(&self, why: &str) -> Undelivered {
         later(format!("Kafka at {}: {why}", self.address))
     }
 }

@@ -7,6 +7,8 @@
 
 mod batch;
 mod broker;
+mod login;
+mod scram;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -16,10 +18,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::message::Message;
-use crate::spec::Brokers;
-use crate::target::{Undelivered, later};
+use crate::spec::{Brokers, Spec};
+use crate::undelivered::{Undelivered, later};
 use batch::{Producer, Record, partition_of, write_batch};
 use broker::{Broker, Leaders};
+use login::Entrance;
+pub use login::Mechanism;
 
 /// A batch is tried for so long before somebody is told.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,12 +43,14 @@ const REFUSED: &[i16] = &[10, 18, 87];
 /// Produces into one topic.
 pub struct Kafka {
     at: Brokers,
+    spec: Spec,
     /// `None` in front of the first batch, and behind a failure: a new producer begins then.
     session: Option<Session>,
 }
 
 /// A producer that brokers know.
 struct Session {
+    entrance: Entrance,
     producer: Producer,
     leaders: Leaders,
     /// By number.
@@ -54,8 +60,12 @@ struct Session {
 }
 
 impl Kafka {
-    pub(crate) fn new(at: Brokers) -> Kafka {
-        Kafka { at, session: None }
+    pub(crate) fn new(at: Brokers, spec: &Spec) -> Kafka {
+        Kafka {
+            at,
+            spec: spec.clone(),
+            session: None,
+        }
     }
 
     pub(crate) async fn deliver(&mut self, batch: &[Message]) -> Result<usize, Undelivered> {
@@ -68,7 +78,7 @@ impl Kafka {
         let delivering = async {
             let mut session = match session {
                 Some(session) => session,
-                None => Session::begin(&self.at).await?,
+                None => Session::begin(&self.at, Entrance::of(&self.spec)?).await?,
             };
             session.deliver(&self.at, batch, until).await?;
             Ok(session)
@@ -81,22 +91,24 @@ impl Kafka {
 }
 
 impl Session {
-    async fn begin(at: &Brokers) -> Result<Session, Undelivered> {
+    async fn begin(at: &Brokers, entrance: Entrance) -> Result<Session, Undelivered> {
         let mut why = later("there is no address");
         for address in &at.addresses {
             let begun = async {
-                let mut broker = Broker::open(address).await?;
+                let mut broker = Broker::open(address, &entrance).await?;
                 let producer = broker.new_producer().await?;
-                let leaders = broker.leaders(&at.name).await?;
-                Ok(Session {
-                    producer,
-                    leaders,
-                    brokers: BTreeMap::new(),
-                    next: BTreeMap::new(),
-                })
+                Ok((producer, broker.leaders(&at.name).await?))
             };
             match tokio::time::timeout(PATIENCE, begun).await {
-                Ok(Ok(session)) => return Ok(session),
+                Ok(Ok((producer, leaders))) => {
+                    return Ok(Session {
+                        entrance,
+                        producer,
+                        leaders,
+                        brokers: BTreeMap::new(),
+                        next: BTreeMap::new(),
+                    });
+                }
                 Ok(Err(error)) => why = error,
                 Err(_) => why = later(format!("Kafka at {address} does not answer")),
             }
@@ -201,7 +213,7 @@ impl Session {
             None => {
                 let address = self.leaders.address(leader);
                 let address = address.ok_or_else(|| later("a broker is not known"))?;
-                Broker::open(&address).await?
+                Broker::open(&address, &self.entrance).await?
             }
         };
         let broker = self.brokers.entry(leader).or_insert(broker);
@@ -210,7 +222,11 @@ impl Session {
 
     async fn look_for_leaders(&mut self, at: &Brokers) {
         for address in &at.addresses {
-            let asked = async { Broker::open(address).await?.leaders(&at.name).await };
+            let entrance = &self.entrance;
+            let asked = async {
+                let mut broker = Broker::open(address, entrance).await?;
+                broker.leaders(&at.name).await
+            };
             if let Ok(Ok(leaders)) = tokio::time::timeout(PATIENCE / 4, asked).await {
                 self.leaders = leaders;
                 return;

@@ -95,6 +95,12 @@ impl<'a> Reader<'a> {
         String::from_utf8(self.take(length)?.to_vec()).ok()
     }
 
+    /// Bytes behind their length, empty where there are none.
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.i32()?.max(0)).ok()?;
+        self.take(length)
+    }
+
     /// A list of what `item` reads.
     pub(super) fn list<T>(
         &mut self,

@@ -1,15 +1,21 @@
 //! A connection to a NATS server: its text protocol, as far as publishing and asking need it.
+//!
+//! A server says what it is in clear; TLS begins behind that, in front of anything secret. A sink that wants TLS says
+//! nothing to a server that has none.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::spec::Account;
-use crate::target::{Undelivered, later};
+use super::login::log_in;
+use crate::account::Account;
+use crate::link::{Stream, connect, secure};
+use crate::undelivered::{Undelivered, later};
 
 /// Longest message that is read, and longest line.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;
@@ -30,6 +36,10 @@ struct Info {
     max_payload: usize,
     #[serde(default)]
     tls_required: bool,
+    #[serde(default)]
+    tls_available: bool,
+    /// What a login by a key signs.
+    nonce: Option<String>,
 }
 
 /// What a server says.
@@ -45,7 +55,7 @@ enum Said {
 
 pub(super) struct Connection {
     address: String,
-    stream: TcpStream,
+    stream: Stream,
     /// What came and was not read.
     buffer: Vec<u8>,
     /// What is to be sent.
@@ -57,16 +67,19 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Logs in.
-    pub(super) async fn open(address: &str, account: &Account) -> Result<Connection, Undelivered> {
+    /// Connects, and logs in; inside TLS to a server that satisfies `trust`, where there is one.
+    pub(super) async fn open(
+        address: &str,
+        account: &Account,
+        trust: Option<&Arc<ClientConfig>>,
+    ) -> Result<Connection, Undelivered> {
         let failed = |error: io::Error| later(format!("NATS at {address}: {error}"));
-        let stream = TcpStream::connect(address).await.map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
+        let stream = connect(address).await.map_err(failed)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = now.unwrap_or_default().as_nanos();
         let mut connection = Connection {
             address: address.to_owned(),
-            stream,
+            stream: Box::new(stream),
             buffer: Vec::new(),
             out: Vec::new(),
             inbox: format!("_INBOX.heddle{:x}x{nanos:x}", std::process::id()),
@@ -76,33 +89,34 @@ impl Connection {
         let Said::Info(info) = connection.hear().await? else {
             return Err(later(format!("{address} does not speak NATS")));
         };
-        if info.tls_required || !info.headers {
-            let why = match info.tls_required {
-                true => "wants TLS, which sinks do not speak with NATS",
-                false => "knows no headers; NATS 2.2 does",
-            };
+        if let Some(why) = objection(&info, trust.is_some()) {
             return Err(later(format!("the NATS server at {address} {why}")));
         }
+        if let Some(trust) = trust {
+            // What came in clear is not what the server inside TLS says.
+            connection.buffer.clear();
+            connection.stream = secure(connection.stream, address, trust)
+                .await
+                .map_err(failed)?;
+        }
         connection.payload_bytes_max = info.max_payload;
-        let (user, password) = account.read()?;
+        connection.greet(account, &info).await?;
+        Ok(connection)
+    }
+
+    async fn greet(&mut self, account: &Account, info: &Info) -> Result<(), Undelivered> {
         let mut options = json!({
             "verbose": false, "pedantic": false, "lang": "rust", "version": env!("CARGO_PKG_VERSION"),
             "name": "heddle", "headers": true, "no_responders": true,
         });
-        if !user.is_empty() {
-            options["user"] = user.into();
-            options["pass"] = password.into();
-        }
-        let hello = format!(
-            "CONNECT {options}\r\nSUB {}.* 1\r\nPING\r\n",
-            connection.inbox
-        );
-        connection.out.extend_from_slice(hello.as_bytes());
-        connection.flush().await?;
+        log_in(account, info.nonce.as_deref(), &mut options)?;
+        let hello = format!("CONNECT {options}\r\nSUB {}.* 1\r\nPING\r\n", self.inbox);
+        self.out.extend_from_slice(hello.as_bytes());
+        self.flush().await?;
         loop {
-            match connection.hear().await? {
-                Said::Pong => return Ok(connection),
-                Said::Error(why) => return Err(connection.failed(&why)),
+            match self.hear().await? {
+                Said::Pong => return Ok(()),
+                Said::Error(why) => return Err(self.failed(&why)),
                 _ => {}
             }
         }
@@ -131,7 +145,10 @@ impl Connection {
 
     pub(super) async fn flush(&mut self) -> Result<(), Undelivered> {
         let out = std::mem::take(&mut self.out);
-        let sent = self.stream.write_all(&out).await;
+        let sent = match self.stream.write_all(&out).await {
+            Ok(()) => self.stream.flush().await,
+            Err(error) => Err(error),
+        };
         sent.map_err(|error| self.failed(&error.to_string()))
     }
 
@@ -220,6 +237,16 @@ impl Connection {
     }
 }
 
+/// Why a server is not spoken to.
+fn objection(info: &Info, is_secure: bool) -> Option<&'static str> {
+    match (is_secure, info.tls_required) {
+        (false, true) => Some("wants TLS: make the sink with --tls"),
+        (true, false) if !info.tls_available => Some("has no TLS, which the sink wants"),
+        _ if !info.headers => Some("knows no headers; NATS 2.2 does"),
+        _ => None,
+    }
+}
+
 const BROKEN: &str = "it does not keep to the protocol";
 
 /// The first thing that is said whole, and how many bytes it has.
@@ -270,6 +297,17 @@ fn parse(bytes: &[u8], inbox: &str) -> Result<Option<(Said, usize)>, &'static st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sink_that_wants_tls_tells_a_server_without_it_nothing() {
+        let info = |text: &str| serde_json::from_str::<Info>(text).expect("it is read");
+        let plain = info(r#"{"headers":true,"max_payload":1}"#);
+        assert_eq!(objection(&plain, false), None);
+        assert!(objection(&plain, true).is_some());
+        let secure = info(r#"{"headers":true,"max_payload":1,"tls_required":true,"nonce":"x"}"#);
+        assert_eq!(objection(&secure, true), None);
+        assert!(objection(&secure, false).is_some_and(|it| it.contains("--tls")));
+    }
 
     #[test]
     fn what_a_server_says_is_read_piece_by_piece() {

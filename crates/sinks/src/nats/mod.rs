@@ -6,6 +6,7 @@
 //! rest goes one by one.
 
 mod connection;
+mod login;
 
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::link::trust_of;
 use crate::message::Message;
-use crate::spec::{Account, Brokers};
-use crate::target::{Undelivered, later};
+use crate::spec::{Brokers, Spec};
+use crate::undelivered::{Undelivered, later};
 use connection::{Connection, Reply};
 
 /// For a batch, and for a question.
@@ -29,7 +31,7 @@ const TOO_LONG: u64 = 10054;
 /// Publishes below one subject.
 pub struct Nats {
     at: Brokers,
-    account: Account,
+    spec: Spec,
     connection: Option<Connection>,
 }
 
@@ -55,10 +57,10 @@ enum Failed {
 }
 
 impl Nats {
-    pub(crate) fn new(at: Brokers, account: Account) -> Nats {
+    pub(crate) fn new(at: Brokers, spec: &Spec) -> Nats {
         Nats {
             at,
-            account,
+            spec: spec.clone(),
             connection: None,
         }
     }
@@ -155,9 +157,10 @@ impl Nats {
     }
 
     async fn connect(&self) -> Result<Connection, Undelivered> {
+        let trust = trust_of(&self.spec)?;
         let mut why = later("there is no address");
         for address in &self.at.addresses {
-            match Connection::open(address, &self.account).await {
+            match Connection::open(address, &self.spec.account, trust.as_ref()).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) => why = error,
             }

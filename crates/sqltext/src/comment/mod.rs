@@ -6,7 +6,7 @@ mod origin;
 
 use crate::lexer::mode::{Dialect, Mode, Multibyte};
 
-pub use origin::{Origin, SOURCE_TAG_BYTES_MAX};
+pub use origin::{Origin, SOURCE_TAG_BYTES_MAX, program_tag};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Comment {

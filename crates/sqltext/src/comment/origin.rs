@@ -1,5 +1,5 @@
-//! Where a statement comes from, as its application says in a comment: a place in the program, the route of a
-//! page, the trace that it belongs to.
+//! Where a statement comes from, as its application says in a comment or beside the text: a place in the program, the
+//! route of a page, the trace that it belongs to.
 //!
 //! Four forms are known, in comments before the first word or behind the last one: `/*!99999 main.php:12 */`, which
 //! no server executes; `/*key='value',…*/` of sqlcommenter, its values percent-encoded; `/*key:value,…*/` of
@@ -100,8 +100,43 @@ impl Origin {
         }
     }
 
+    /// Takes over what attributes beside the text say, names and values, where no comment has said it: a `traceparent`,
+    /// and the place by the keys that comments have for one.
+    pub fn take_attributes<'a>(
+        &mut self,
+        attributes: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) {
+        let named = !self.tag.is_empty();
+        for (key, value) in attributes {
+            let (Ok(key), Ok(text)) = (str::from_utf8(key), str::from_utf8(value)) else {
+                continue;
+            };
+            let is = |known: &&str| key.eq_ignore_ascii_case(known);
+            if is(&"traceparent") {
+                self.take_trace(value);
+            } else if !named && OF_PLACES.iter().any(is) {
+                if !self.tag.is_empty() {
+                    put(&mut self.tag, ",");
+                }
+                put(&mut self.tag, key);
+                put(&mut self.tag, "=");
+                put(&mut self.tag, text);
+            }
+        }
+    }
+
+    /// What its client says of itself, where the statement says nothing; see [`program_tag`].
+    #[inline]
+    pub fn or_of(&mut self, program: Option<&str>) {
+        if let Some(program) = program
+            && self.tag.is_empty()
+        {
+            self.tag.push_str(program);
+        }
+    }
+
     /// Takes over a `traceparent` that came beside the text, where no comment has one.
-    pub fn take_trace(&mut self, value: &[u8]) {
+    fn take_trace(&mut self, value: &[u8]) {
         if let Ok(value) = str::from_utf8(value)
             && self.trace.is_empty()
             && is_trace(value)
@@ -163,6 +198,15 @@ impl Origin {
         }
         says
     }
+}
+
+/// The tag of a program that names itself so when it connects; `None` where the name has nothing that a tag may have.
+pub fn program_tag(name: &[u8]) -> Option<Box<str>> {
+    let mut tag = String::new();
+    put(&mut tag, "program_name=");
+    let empty = tag.len();
+    put(&mut tag, str::from_utf8(name).ok()?.trim());
+    (tag.len() > empty).then(|| tag.into())
 }
 
 /// The comment at the beginning of a text, and what is behind it.
@@ -401,5 +445,31 @@ mod tests {
         let text = format!("/*!99999 {} */ SELECT 1", "x".repeat(COMMENT_BYTES_MAX));
         assert_eq!(tag(&text), "");
         assert_eq!(tag("/*route='a'*/ SELECT 1 /*route='b'*/"), "route=a");
+    }
+
+    #[test]
+    fn attributes_beside_the_text_count_where_no_comment_says_anything() {
+        let take = |text: &str, attributes: &[(&str, &str)]| {
+            let mut origin = Origin::default();
+            origin.read(text.as_bytes());
+            let pairs = attributes.iter();
+            origin.take_attributes(pairs.map(|(key, value)| (key.as_bytes(), value.as_bytes())));
+            origin.or_of(program_tag(b"cron").as_deref());
+            (origin.tag, origin.trace)
+        };
+        let attributes = [
+            ("Route", "/a'"),
+            ("batch", "7"),
+            ("action", "x"),
+            ("traceparent", TRACE),
+        ];
+        assert_eq!(
+            take("SELECT 1", &attributes),
+            ("Route=/a,action=x".to_owned(), TRACE.to_owned())
+        );
+        assert_eq!(take("SELECT 1 /*app:web*/", &attributes).0, "app:web");
+        assert_eq!(take("SELECT 1", &[("batch", "7")]).0, "program_name=cron");
+        assert_eq!(program_tag(b" '' "), None);
+        assert_eq!(program_tag(b"\xFF"), None);
     }
 }

@@ -166,8 +166,9 @@ pub(crate) fn fraction(bytes: &[u8]) -> usize {
     exponent(bytes, end).unwrap_or(end)
 }
 
+/// The end of the digits at `at`; there may be none.
 #[inline]
-fn digits(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn digits(bytes: &[u8], mut at: usize) -> usize {
     loop {
         let run = digit_run(load_padded(bytes, at));
         at += run;
@@ -243,11 +244,57 @@ fn find_in_charset(text: &[u8], mut at: usize, a: u8, b: u8, multibyte: Multibyt
     at
 }
 
+/// The end of the string in single quotes that begins at `open`, if it does, and has no quotes, escapes or bytes beyond
+/// ASCII in it: no mode and no charset reads it otherwise. Eight bytes a step.
+pub(crate) fn plain_string(text: &[u8], open: usize) -> Option<usize> {
+    if text.get(open) != Some(&b'\'') {
+        return None;
+    }
+    let mut at = open + 1;
+    while at < text.len() {
+        let chunk = load_padded(text, at);
+        let hits = zero(chunk ^ (ONES * 0x27)) | zero(chunk ^ (ONES * 0x5C)) | chunk & HIGH;
+        if hits != 0 {
+            at += (hits.trailing_zeros() / 8) as usize;
+            let ends = text[at] == b'\'' && text.get(at + 1) != Some(&b'\'');
+            return ends.then_some(at + 1);
+        }
+        at += 8;
+    }
+    None
+}
+
+/// Looks for the place where a literal may begin, from one eight bytes to the next: a digit behind a mark or a space, or
+/// a single quote. It errs where a `$` is a part of a name.
+#[derive(Default)]
+pub(crate) struct LiteralStarts {
+    /// The high bit of the lowest byte: the byte before is a mark or a space.
+    behind_mark: u64,
+}
+
+impl LiteralStarts {
+    /// How many of the eight bytes of `chunk` stand before such a place.
+    #[inline(always)]
+    pub fn bytes_before(&mut self, chunk: u64) -> usize {
+        let digits = in_range(chunk & !HIGH, b'0', b'9') & !chunk;
+        // In ASCII these are below the letters, with the digits among them.
+        let marks = !(chunk | chunk << 1) & HIGH & !digits;
+        let quotes = zero(chunk ^ (ONES * 0x27));
+        let starts = digits & (marks << 8 | self.behind_mark) | quotes;
+        self.behind_mark = marks >> 56;
+        (starts.trailing_zeros() / 8) as usize
+    }
+}
+
+/// The lowest set bit marks the first zero byte; higher ones may be false.
+#[inline]
+const fn zero(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGH
+}
+
 /// Position of the first `a` or `b` from `at` on, or the length of the text. Eight bytes a step.
 fn find(text: &[u8], mut at: usize, a: u8, b: u8) -> usize {
     let (all_a, all_b) = (ONES * u64::from(a), ONES * u64::from(b));
-    // The lowest set bit marks the first zero byte; higher ones may be false.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
     while at + 8 <= text.len() {
         let word = load8(text, at);
         let hits = zero(word ^ all_a) | zero(word ^ all_b);

@@ -18,6 +18,9 @@ const LAYOUTS: [Multibyte; 8] = [
     Multibyte::None,
 ];
 
+/// The bytes around so many literals are changed one by one.
+const LITERALS_CHANGED_MAX: usize = 4;
+
 pub fn mode_of(byte: u8) -> Mode {
     let mut mode = match byte & 1 {
         0 => Mode::new(Dialect::MariaDb, 101_106),
@@ -58,6 +61,62 @@ pub fn check(input: &[u8]) {
     origin(text);
     normal_form(&scan, text, &mode);
     other_values(&scan, text, &mode);
+    read_before(&scan, text, &mode);
+}
+
+/// A scan that has read the text, or one that is much like it, says of a text what a new one says.
+fn read_before(scan: &Scan, text: &[u8], mode: &Mode) {
+    let mut used = Scan::new();
+    // With the second time it is kept.
+    (0..3).for_each(|_| used.read(text, mode));
+    same_answers(&used, scan, text);
+    let mut values = text.to_vec();
+    for span in scan.literals.iter().rev() {
+        let other: &[u8] = match span.of(text) {
+            [b'\'', ..] => b"'other /*!5 * /'",
+            _ => b"12345678901",
+        };
+        values.splice(
+            span.start as usize..span.end as usize,
+            other.iter().copied(),
+        );
+    }
+    let mut texts = vec![values];
+    let literals = scan.literals.iter().take(LITERALS_CHANGED_MAX);
+    let ends = literals.flat_map(|span| [span.start as usize, span.end as usize]);
+    for at in ends.flat_map(|at| [at.wrapping_sub(1), at]) {
+        for byte in [b'\'', b'5', b'a', b'/'] {
+            let mut one = text.to_vec();
+            if let Some(place) = one.get_mut(at) {
+                *place = byte;
+                texts.push(one);
+            }
+        }
+    }
+    for text in texts {
+        used.read(&text, mode);
+        let mut fresh = Scan::new();
+        fresh.read(&text, mode);
+        same_answers(&used, &fresh, &text);
+    }
+}
+
+fn same_answers(one: &Scan, other: &Scan, text: &[u8]) {
+    let said = |scan: &Scan| {
+        (
+            scan.verb,
+            scan.class,
+            scan.facts,
+            scan.shape,
+            scan.folds,
+            scan.placeholders,
+        )
+    };
+    assert_eq!(said(one), said(other), "{}", String::from_utf8_lossy(text));
+    assert_eq!(
+        (one.statements, &one.literals),
+        (other.statements, &other.literals)
+    );
 }
 
 /// A tag is short and can stand between any quotes.

@@ -107,6 +107,17 @@ impl Client {
         }
     }
 
+    /// Waits until an answer has begun, and reads none of it. Without TLS and compression.
+    pub fn wait_for_answer(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.stream.tcp.peek(&mut [0]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
     /// Reads whatever comes next, at most `bytes_max`; empty when the server has closed.
     pub fn read_bytes(&mut self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; bytes_max];

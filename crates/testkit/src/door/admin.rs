@@ -23,6 +23,7 @@ pub async fn link(server: SocketAddr) -> Link {
         password: String::new(),
         tls: LinkTls::Off,
         known: ::engine::Known::Nothing,
+        engine: None,
     };
     let link = Link::open(&login, LIMIT_MS).await;
     link.expect("the server answers")

@@ -292,6 +292,11 @@ impl Door {
         found.map(|found| found.2).expect("a counter of this name")
     }
 
+    /// What statements took.
+    pub fn measured(&self) -> &statistics::Measured {
+        &self.shared.measured
+    }
+
     /// Puts other settings in force while the door serves.
     pub fn tune(&self, change: impl FnOnce(&mut InForce)) {
         let mut in_force = InForce::clone(&self.live.load());

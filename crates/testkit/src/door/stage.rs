@@ -52,15 +52,14 @@ impl Stage {
     /// The same of another release.
     pub fn start_with(release: Release) -> Option<Stage> {
         let settings = [("max_allowed_packet", "64M"), ("max_connections", "400")];
-        let [primary, replica] = ["primary", "replica"].map(|name| {
-            let server = Server::start_with(release, &settings)?;
+        let servers = Server::start_some(2, release, &settings)?;
+        let [primary, replica] = <[Server; 2]>::try_from(servers).ok()?;
+        for (name, server) in [("primary", &primary), ("replica", &replica)] {
             let mut client = server.client();
             client.run("CREATE DATABASE stage");
             client.run("CREATE TABLE stage.who (name VARCHAR(20))");
             client.run(&format!("INSERT INTO stage.who VALUES ('{name}')"));
-            Some(server)
-        });
-        let (primary, replica) = (primary?, replica?);
+        }
         Some(Stage {
             release,
             primary,

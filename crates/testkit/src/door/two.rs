@@ -7,8 +7,8 @@ use farm::Sharding;
 use routing::rules::Rulebook;
 
 use crate::client::Client;
-use crate::door::Door;
 use crate::door::stage::Stage;
+use crate::door::{Door, Tuning};
 use crate::servers::server::Release;
 
 /// The groups' servers and their door.
@@ -29,10 +29,15 @@ impl Two {
 
     /// One of this release.
     pub fn start(release: Release) -> Option<Two> {
-        Stage::start_with(release).map(Two::new)
+        Two::start_with(release, |_| {})
     }
 
-    fn new(stage: Stage) -> Two {
+    /// The same by other settings.
+    pub fn start_with(release: Release, tune: impl FnOnce(&mut Tuning)) -> Option<Two> {
+        Stage::start_with(release).map(|stage| Two::new(stage, tune))
+    }
+
+    fn new(stage: Stage, tune: impl FnOnce(&mut Tuning)) -> Two {
         stage.let_decide();
         for (server, name) in [(&stage.primary, "one"), (&stage.replica, "two")] {
             let mut client = server.client();
@@ -48,6 +53,7 @@ impl Two {
         let door = stage.door_with(|tuning| {
             tuning.settings.dist_txns.unsafe_xa = unsafe_xa;
             tuning.rules = Arc::clone(&rules);
+            tune(tuning);
         });
         door.spread();
         door.publish(|snapshot| {

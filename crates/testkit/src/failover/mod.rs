@@ -116,6 +116,7 @@ impl Proof {
         }
         let mut report = report(nemesis, seed, &after);
         report.known_ms = self.site.known_ms(&after.marker);
+        report.steps = self.site.steps_after(&after.marker);
         let mut ledger = Ledger::default();
         for one in std::mem::take(&mut after.ledgers) {
             ledger.absorb(one);
@@ -285,6 +286,7 @@ fn report(nemesis: Nemesis, seed: u64, after: &Aftermath) -> Report {
         errors: 0,
         apart: [0; 4],
         known_ms: Vec::new(),
+        steps: Vec::new(),
         wrong: Vec::new(),
         notes: Vec::new(),
         timeline: String::new(),

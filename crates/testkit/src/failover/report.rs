@@ -27,12 +27,36 @@ pub struct Report {
     pub apart: [u64; 4],
     /// How long each change of the primary took from the first router that published it to the last.
     pub known_ms: Vec<u64>,
+    /// What Heddle says of the steps of each change of the primary; see [`steps`].
+    pub steps: Vec<Steps>,
     /// Everything that fails the round, for people.
     pub wrong: Vec<String>,
     /// Errors counted apart, with their texts, and others where the round allows them.
     pub notes: Vec<String>,
     /// Heddle's events and messages, where the round failed.
     pub timeline: String,
+}
+
+/// The steps of one change of the primary, each with the time that it took on the slowest server.
+pub type Steps = Vec<(String, u64)>;
+
+/// The name of the whole among [`Steps`].
+const WHOLE: &str = "from the first doubt to the publication";
+
+/// The steps that the event `failover_timed` tells of, in microseconds, the whole first:
+/// «g1-2 took over after 61.3 ms (crashed): confirm_loss 0.4, stop_receiving 3.0».
+pub fn steps(told: &str) -> Option<Steps> {
+    let (whole, parts) = told.split_once(" took over after ")?.1.split_once("): ")?;
+    let us = |text: &str| {
+        let (ms, tenths) = text.split_once('.')?;
+        Some(ms.parse::<u64>().ok()? * 1000 + tenths.parse::<u64>().ok()? * 100)
+    };
+    let mut all = vec![(WHOLE.to_owned(), us(whole.split_once(" ms")?.0)?)];
+    for part in parts.split(", ") {
+        let (step, took) = part.rsplit_once(' ')?;
+        all.push((step.to_owned(), us(took)?));
+    }
+    Some(all)
 }
 
 /// The kinds counted apart, in the order of [`Report::apart`].
@@ -126,7 +150,32 @@ pub fn table(title: &str, reports: &[Report]) -> String {
             three(&known),
         );
     }
-    text
+    text + &steps_table(reports)
+}
+
+/// One line for each step that changes of the primary had, over all rounds of a fault.
+fn steps_table(reports: &[Report]) -> String {
+    let mut text = String::new();
+    for nemesis in Nemesis::ALL {
+        let rounds = reports.iter().filter(|one| one.nemesis == nemesis);
+        let mut all: Vec<(&str, Vec<u64>)> = Vec::new();
+        for (step, took_us) in rounds.flat_map(|one| &one.steps).flatten() {
+            match all.iter_mut().find(|(known, _)| known == step) {
+                Some((_, times)) => times.push(*took_us),
+                None => all.push((step, vec![*took_us])),
+            }
+        }
+        for (step, times) in all {
+            let (name, count) = (nemesis.name(), times.len());
+            let _ = writeln!(text, "| {name} | {step} | {count} | {} |", three(&times));
+        }
+    }
+    let head = "\n| fault | step of a change of primary | changes | p50 / p99 / max ms |\n\
+                | --- | --- | ---: | ---: |\n";
+    match text.is_empty() {
+        true => text,
+        false => format!("{head}{text}"),
+    }
 }
 
 fn three(values: &[u64]) -> String {
@@ -136,4 +185,22 @@ fn three(values: &[u64]) -> String {
 
 fn ms(us: u64) -> String {
     format!("{}.{}", us / 1000, us % 1000 / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_heddle_tells_of_steps_is_read() {
+        let told = "g1-2 took over after 61.3 ms (crashed): confirm_loss 0.4, stop_receiving 3.0";
+        let expected = [
+            (WHOLE, 61_300),
+            ("confirm_loss", 400),
+            ("stop_receiving", 3000),
+        ];
+        let expected = expected.map(|(step, us)| (step.to_owned(), us));
+        assert_eq!(steps(told).as_deref(), Some(&expected[..]));
+        assert_eq!(steps("g1-2 takes the writes"), None);
+    }
 }

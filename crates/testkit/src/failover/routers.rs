@@ -167,7 +167,10 @@ impl Site {
                 _ => all.push((address, at, at)),
             }
         }
-        all.iter().map(|(_, from, to)| to - from).collect()
+        // At midnight the day begins anew.
+        all.iter()
+            .map(|(_, from, to)| to.saturating_sub(*from))
+            .collect()
     }
 }
 

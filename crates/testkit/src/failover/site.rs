@@ -20,6 +20,7 @@ use crate::servers::network::{Host, Network};
 use crate::servers::server::{Release, Server};
 
 use super::relay::Relay;
+use super::report::{Steps, steps};
 use super::verdict::text;
 
 /// The group under proof.
@@ -109,9 +110,9 @@ impl Drop for Site {
 }
 
 impl Site {
-    /// A `heddle up`, or none where there is no such server.
+    /// A `heddle up` that sees deaths as soon as users' own does, or none where there is no such server.
     pub fn start(release: Release) -> Option<Site> {
-        let farm = Farm::start_on(release, &[])?;
+        let farm = Farm::start_on(release, &["--set", "detection_timeout_ms=100"])?;
         farm.json(&["group", "activate", GROUP]);
         Some(Site::of(release, vec![farm]))
     }
@@ -424,6 +425,15 @@ impl Site {
         all.retain(|event| event["when"].as_str().is_some_and(|at| at > when));
         all.sort_by_key(|event| event["when"].as_str().map(str::to_owned));
         all
+    }
+
+    /// What Heddle says of the steps of the changes of the primary after this time.
+    pub fn steps_after(&self, when: &str) -> Vec<Steps> {
+        let events = self.events_after(when).into_iter();
+        let timed = events.filter(|event| event["event"] == "failover_timed");
+        timed
+            .filter_map(|event| steps(event["detail"].as_str()?))
+            .collect()
     }
 
     /// The servers that were primary after this time, in their order, as places among the nodes.

@@ -53,8 +53,23 @@ impl Authority {
     /// # Panics
     /// When nothing can be written.
     pub fn sign(&self, name: &str, hosts: &[&str]) -> Pair {
+        self.sign_those(name, named(name, hosts))
+    }
+
+    /// The same of one that has ended.
+    ///
+    /// # Panics
+    /// When nothing can be written.
+    pub fn sign_expired(&self, name: &str, hosts: &[&str]) -> Pair {
+        let mut parameters = named(name, hosts);
+        parameters.not_before = rcgen::date_time_ymd(2019, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        self.sign_those(name, parameters)
+    }
+
+    fn sign_those(&self, name: &str, parameters: CertificateParams) -> Pair {
         let key = KeyPair::generate().expect("a key");
-        let certificate = named(name, hosts).signed_by(&key, &self.issuer);
+        let certificate = parameters.signed_by(&key, &self.issuer);
         let pair = Pair {
             certificate: self.dir.path().join(format!("{name}.pem")),
             key: self.dir.path().join(format!("{name}-key.pem")),

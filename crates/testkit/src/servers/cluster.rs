@@ -16,7 +16,7 @@ use crate::client::{Client, Reply};
 use crate::servers::keeper;
 use crate::servers::ports::free_port;
 use crate::servers::server::Release;
-use crate::wait_until;
+use crate::wait::holds_within;
 
 /// Debian's galera-4.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
@@ -48,6 +48,12 @@ impl Cluster {
     pub fn start(nodes: usize) -> Option<Cluster> {
         if !Path::new(PROVIDER).exists() || !on_path("rsync") {
             crate::skip(&"galera-4 or rsync is not installed");
+            return None;
+        }
+        if is_root() && !everybody_writes("/dev/null") {
+            crate::skip(
+                &"not everybody may write to /dev/null, where nodes that join must (chmod 666)",
+            );
             return None;
         }
         let binary = match Release::Installed.binary() {
@@ -128,7 +134,7 @@ impl Cluster {
         let node = &mut self.nodes[at];
         let file = node.dir.join("my.cnf");
         fs::write(&file, node.render(at, &members.join(","))).expect("written");
-        let root = fs::metadata("/proc/self").is_ok_and(|own| uid(&own) == 0);
+        let root = is_root();
         if root {
             let owner = Command::new("chown")
                 .args(["-R", "mysql"])
@@ -152,11 +158,11 @@ impl Cluster {
     fn wait_synced(&mut self, at: usize) {
         let address = self.address(at);
         let out = self.nodes[at].dir.join("out");
+        let said = || fs::read_to_string(&out).unwrap_or_default();
         let child = self.nodes[at].child.as_mut().expect("it runs");
-        wait_until(JOIN_PATIENCE, "a node that is Synced", || {
+        let synced = holds_within(JOIN_PATIENCE, || {
             if let Some(status) = child.try_wait().expect("a child can be asked") {
-                let said = fs::read_to_string(&out).unwrap_or_default();
-                panic!("node {at} ended ({status}): {said}");
+                panic!("node {at} ended ({status}): {}", said());
             }
             let Ok(mut client) = Client::connect(address, "root", "") else {
                 return false;
@@ -167,6 +173,11 @@ impl Cluster {
                 _ => false,
             }
         });
+        assert!(
+            synced,
+            "node {at} is not Synced after {JOIN_PATIENCE:?}: {}",
+            said()
+        );
     }
 }
 
@@ -222,9 +233,14 @@ fn open_to_others(dir: &Path) {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("its owner may");
 }
 
-fn uid(metadata: &fs::Metadata) -> u32 {
+fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
-    metadata.uid()
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+fn everybody_writes(path: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o002 != 0)
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -16,6 +16,7 @@ use mysql_wire::handshake::Greeting;
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use regex::Regex;
 
+use crate::servers::ports::free_port;
 use crate::wait::wait_until;
 
 /// ER_PARSE_ERROR, ER_UNKNOWN_SYSTEM_VARIABLE, ER_PLUGIN_IS_NOT_LOADED, ER_UNKNOWN_TABLE.
@@ -173,7 +174,8 @@ impl Disguise {
     /// Without a free port.
     pub fn new(behind: SocketAddr, version: &'static str) -> Disguise {
         let release = Release::new(version);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        // It is let go while nobody listens behind, and is to be there afterwards.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())).expect("a port");
         let address = listener.local_addr().expect("bound");
         let refused: Arc<Mutex<Vec<String>>> = Arc::default();
         let all = Arc::clone(&refused);

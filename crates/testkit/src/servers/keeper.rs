@@ -5,6 +5,7 @@
 //! ends, the shell reads the end of the pipe, kills every process that still runs on a directory that
 //! it was told of, and removes the directory.
 
+use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -30,8 +31,16 @@ for round in 1 2; do
         done
     done
 done
-for dir in $dirs; do rm -rf "$dir"; done
+for dir in $dirs; do
+    find "$dir" -path '*/trace/live' -type l -lname '/dev/shm/*' 2>/dev/null | while read -r live; do
+        rm -rf "$(readlink "$live")"
+    done
+    rm -rf "$dir"
+done
 "#;
+
+/// A router's last steps are there, outside of its state directory, so that they outlive its process.
+const MEMORY: &str = "/dev/shm";
 
 /// From now on, what runs on this directory ends with this process.
 pub(crate) fn keep(dir: &Path) {
@@ -41,6 +50,16 @@ pub(crate) fn keep(dir: &Path) {
 /// The directory's processes have ended and its files are gone.
 pub(crate) fn forget(dir: &Path) {
     tell('-', dir);
+}
+
+/// Removes what the routers of this state directory, which have ended, keep in memory: megabytes for each.
+pub(crate) fn forget_rings(state: &Path) {
+    if let Ok(rings) = fs::read_link(state.join("trace/live"))
+        && rings.starts_with(MEMORY)
+    {
+        // Another user's, or gone already: not ours to mend.
+        let _ = fs::remove_dir_all(rings);
+    }
 }
 
 fn tell(sign: char, dir: &Path) {

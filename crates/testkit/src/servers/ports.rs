@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+use socket2::{Domain, Socket, Type};
 
 /// Below the kernel's usual range of outgoing ports and beside that of `heddle up`.
 const RANGE: std::ops::Range<u16> = 10_000..21_000;
@@ -49,13 +51,24 @@ fn reserve(dir: &Path, port: u16) -> Option<File> {
     let lock = options.open(dir.join(port.to_string()));
     let lock = lock.expect("the temporary directory takes files");
     lock.try_lock().ok()?;
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
-    Some(lock)
+    is_free(port).then_some(lock)
+}
+
+/// Nobody listens there. The socket that finds out does not listen itself: a process that another thread is about to
+/// start may hold a copy of it for a while, and who wants the port is not in the way of that one.
+fn is_free(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket
+        .set_reuse_address(true)
+        .expect("an option of every socket");
+    socket.bind(&address.into()).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::net::TcpListener;
     use std::thread;
 
     use super::*;

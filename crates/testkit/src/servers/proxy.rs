@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// An address of this machine that is not loopback: what listens there counts as another machine. None, and
 /// the test is skipped, where the machine has no network.
@@ -36,6 +37,7 @@ pub enum Trap {
 pub struct Proxy {
     pub address: SocketAddr,
     trap: Arc<Mutex<Option<Trap>>>,
+    delay: Arc<Mutex<Duration>>,
 }
 
 impl Proxy {
@@ -52,19 +54,43 @@ impl Proxy {
     /// # Panics
     /// Without a free port there.
     pub fn on(ip: IpAddr, server: SocketAddr) -> Proxy {
-        let listener = TcpListener::bind((ip, 0)).expect("a port");
+        Proxy::at((ip, 0).into(), server)
+    }
+
+    /// The same at this address and port, as where another server was.
+    ///
+    /// # Panics
+    /// When somebody has the port.
+    pub fn at(address: SocketAddr, server: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind(address).expect("a port");
         let address = listener.local_addr().expect("bound");
         let trap: Arc<Mutex<Option<Trap>>> = Arc::default();
-        let own = trap.clone();
+        let delay: Arc<Mutex<Duration>> = Arc::default();
+        let (own, later) = (trap.clone(), delay.clone());
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let Ok(client) = client else { return };
-                let server = TcpStream::connect(server).expect("the server listens");
-                let trap = own.clone();
-                std::thread::spawn(move || pass(client, server, &trap));
+                let (trap, delay) = (own.clone(), *later.lock().expect("whole"));
+                std::thread::spawn(move || {
+                    crate::holds_within(delay, || delay.is_zero());
+                    let server = TcpStream::connect(server).expect("the server listens");
+                    pass(client, server, &trap);
+                });
             }
         });
-        Proxy { address, trap }
+        Proxy {
+            address,
+            trap,
+            delay,
+        }
+    }
+
+    /// Each connection from now on reaches the server so much later, as at one that is overloaded.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn delay(&self, delay: Duration) {
+        *self.delay.lock().expect("whole") = delay;
     }
 
     /// The next connection that carries such a text breaks.

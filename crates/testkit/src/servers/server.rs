@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use ::farm::Engine;
@@ -135,6 +136,29 @@ impl Server {
     /// When the server is there but does not start.
     pub fn start_with(release: Release, settings: &[(&str, &str)]) -> Option<Server> {
         Server::start_on(&Host::loopback(), release, settings)
+    }
+
+    /// So many of the same, which start side by side.
+    ///
+    /// # Panics
+    /// When a server is there but does not start.
+    pub fn start_some(
+        count: usize,
+        release: Release,
+        settings: &[(&str, &str)],
+    ) -> Option<Vec<Server>> {
+        if let Err(reason) = release.binary() {
+            crate::skip(&reason);
+            return None;
+        }
+        thread::scope(|scope| {
+            let start = || scope.spawn(|| Server::start_with(release, settings));
+            let begun: Vec<_> = (0..count).map(|_| start()).collect();
+            let started = begun.into_iter().map(|one| one.join());
+            started
+                .map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
     }
 
     /// The same on this host. There `root` may come from other hosts, too.

@@ -1,4 +1,4 @@
-//! `heddle apply`: a farm of two groups replicates into one server, over kills of the applier.
+//! `heddle apply`: a farm of two groups replicates into one server, over kills of the applier and moves of rows.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use testkit::farm::heddle;
 use testkit::server::Server;
 use testkit::{Client, Farm, Release, wait_until};
 
-use crate::reading::{SOON, admin};
+use crate::reading::{SOON, Stream, admin, rows};
 
 const ACCOUNTS: u64 = 40;
 const START: u64 = 1000;
@@ -30,7 +30,7 @@ const TABLES: [&str; 6] = [
 ];
 
 /// The applier, with what it says in a file.
-fn start(farm: &Farm, target: &Server, flags: &[&str]) -> Child {
+pub(crate) fn start(farm: &Farm, target: &Server, flags: &[&str]) -> Child {
     let said = File::options()
         .create(true)
         .append(true)
@@ -49,7 +49,7 @@ fn start(farm: &Farm, target: &Server, flags: &[&str]) -> Child {
     command.spawn().expect("the program can be run")
 }
 
-fn said(farm: &Farm) -> String {
+pub(crate) fn said(farm: &Farm) -> String {
     std::fs::read_to_string(farm.dir().join("apply.log")).unwrap_or_default()
 }
 
@@ -306,7 +306,101 @@ fn what_the_target_has_otherwise_is_reported(release: Release) {
     applier.wait().expect("it ends");
 }
 
+/// Rows that move.
+const ROWS: i64 = 30;
+
+fn farm_of_one_map(release: Release) -> Option<Farm> {
+    let flags = [
+        &["--groups", "2", "--replicas", "0"][..],
+        release.xa_flags(),
+    ]
+    .concat();
+    let farm = Farm::start_on(release, &flags)?;
+    let mut root = farm.client();
+    root.run("CREATE DATABASE d");
+    farm.json(&["sharding", "create_definition", "SLOTS", "g1", "map"]);
+    farm.json(&["sharding", "add_shard", "map", "g1", "ENABLED"]);
+    root.run("CREATE TABLE d.t (id INT PRIMARY KEY, v INT) /*heddle shard_map=map shard_key=id*/");
+    root.run("CREATE TABLE d.last (a INT PRIMARY KEY) /*heddle shard_map=map shard_key=a*/");
+    root.run("CREATE TABLE d.rate (id INT PRIMARY KEY, v INT) /*heddle global_map=map*/");
+    for id in 0..ROWS {
+        root.run(&format!("INSERT INTO d.t VALUES ({id}, 0)"));
+    }
+    root.run("INSERT INTO d.rate VALUES (1, 1)");
+    Some(farm)
+}
+
+fn rows_that_move_stay_what_they_are(release: Release) {
+    let Some(farm) = farm_of_one_map(release) else {
+        return;
+    };
+    let Some(target) = Server::start(release) else {
+        return;
+    };
+    let mut stream = Stream::now(&farm, "order=global");
+    let mut records = Stream::now(&farm, "order=global&types=debezium");
+    let mut applier = start(&farm, &target, &["--snapshot", "--order", "global"]);
+    wait_until(SOON, "the rows of both groups", || {
+        let said = said(&farm);
+        ["g1", "g2"]
+            .iter()
+            .all(|group| said.contains(&format!("rows of group {group} are read")))
+    });
+    let mut root = farm.client();
+    root.run("UPDATE d.t SET v = 1 WHERE id = 1");
+    farm.json(&["sharding", "move_shard", &farm.shard_on("g1"), "g2"]);
+    root.run("UPDATE d.t SET v = v + 1 WHERE id IN (1, 2)");
+    root.run("DELETE FROM d.t WHERE id = 3");
+    // Both groups have this one, and each tells of it.
+    root.run("UPDATE d.rate SET v = 2 WHERE id = 1");
+    root.run("INSERT INTO d.last VALUES (1)");
+    let events = stream.until_last(1);
+    let told = rows(&events).into_iter().filter(|it| it["table"] == "t");
+    let (moved, others): (Vec<_>, Vec<_>) = told.partition(|it| it["move"] == true);
+    let count = |kind: &str| moved.iter().filter(|it| it["kind"] == kind).count();
+    // Rows that change while they are copied are brought once more.
+    let (there, gone) = (count("insert"), count("delete"));
+    assert!(there == gone && gone >= 30, "{moved:#?}");
+    let kinds: Vec<_> = others.iter().map(|it| it["kind"].clone()).collect();
+    assert_eq!(kinds, ["update", "update", "update", "delete"]);
+    let records = records.until(|it| it["table"] == "last" && it["event"] == "row");
+    let records = rows(&records).into_iter().filter(|it| it["table"] == "t");
+    assert_eq!(records.count(), others.len());
+    wait_until(SOON, "the last row", || {
+        let ended = applier.try_wait().expect("a child");
+        assert!(ended.is_none(), "{}", said(&farm));
+        target.client().value("SELECT COUNT(*) FROM d.last") == "1"
+    });
+    applier.kill().expect("it runs");
+    applier.wait().expect("it ends");
+    let sql = "SELECT id, v FROM d.t ORDER BY id";
+    assert_eq!(target.client().rows(sql), root.rows(sql), "{}", said(&farm));
+    let said = said(&farm);
+    assert!(!said.contains("conflict:"), "{said}");
+}
+
+#[test]
+fn an_applier_without_an_order_refuses_what_moves() {
+    let Some(farm) = farm_of_one_map(Release::Installed) else {
+        return;
+    };
+    let Some(target) = Server::start(Release::Installed) else {
+        return;
+    };
+    let mut applier = start(&farm, &target, &["--snapshot"]);
+    wait_until(SOON, "the rows", || {
+        said(&farm).contains("rows of group g1 are read")
+    });
+    farm.json(&["sharding", "move_shard", &farm.shard_on("g1"), "g2"]);
+    wait_until(SOON, "its end", || {
+        applier.try_wait().expect("a child").is_some()
+    });
+    let said = said(&farm);
+    assert!(said.contains("begin anew with --order global"), "{said}");
+}
+
 testkit::on_both_engines! {
+    rows_that_move_stay_what_they_are,
     two_groups_replicate_into_one_server,
     what_the_target_has_otherwise_is_reported,
 }

@@ -1,7 +1,9 @@
 //! Who may have a stream, how many there may be, and that nobody's slowness costs others.
 
+use std::process::Command;
+
 use serde_json::Value;
-use testkit::{Farm, wait_until};
+use testkit::{Farm, skip, wait_until};
 
 use crate::reading::{SOON, Stream, admin, ask, metric, rows};
 
@@ -135,4 +137,56 @@ fn transactions_over_groups_have_one_name() {
     client.run("INSERT INTO d.last VALUES (2)");
     let told = Stream::behind(&farm, &token, "").until_last(2);
     assert_eq!(rows(&told).len(), 1, "{told:#?}");
+}
+
+#[test]
+fn changes_are_told_over_http_2() {
+    let features = Command::new("curl").arg("--version").output();
+    let has_it = features.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains("HTTP2"));
+    if !has_it {
+        return skip(&"curl is not here, or knows no HTTP/2");
+    }
+    let Some(farm) = Farm::start(&["--replicas", "0"]) else {
+        return;
+    };
+    let mut client = farm.client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
+    let bearer = format!("Authorization: Bearer {}", admin(&farm));
+    let curl = |query: &str| {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "--http2-prior-knowledge",
+            "--no-buffer",
+            "--silent",
+            "--header",
+            &bearer,
+        ]);
+        curl.arg(format!("http://{}/v1/changes?{query}", farm.http));
+        curl
+    };
+    let refused = curl("from=wrong")
+        .args(["--write-out", " HTTP/%{http_version}"])
+        .output();
+    let refused = refused.expect("curl runs");
+    let said = String::from_utf8_lossy(&refused.stdout);
+    assert!(
+        said.contains("token") && said.ends_with(" HTTP/2"),
+        "{said}"
+    );
+    let out = farm.dir().join("told");
+    let mut stream = curl("table=d.t")
+        .arg("--output")
+        .arg(&out)
+        .spawn()
+        .expect("curl runs");
+    let told = || std::fs::read_to_string(&out).unwrap_or_default();
+    wait_until(SOON, "the stream begins", || told().contains("heartbeat"));
+    client.run("INSERT INTO d.t VALUES (7)");
+    wait_until(SOON, "a row", || told().contains(r#""after":{"a":7}"#));
+    stream.kill().expect("it runs");
+    stream.wait().expect("it ends");
+    wait_until(SOON, "its place is free", || {
+        metric(&farm, "heddle_change_streams") == 0.0
+    });
 }

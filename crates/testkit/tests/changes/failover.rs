@@ -64,7 +64,7 @@ fn kill_a_primary(farm: &Farm, done: &AtomicUsize) {
     wait_until(SOON, "statements are acknowledged", || {
         done.load(Relaxed) > before + STATEMENTS
     });
-    let primary = farm.primary_of("g1").expect("there is one");
+    let primary = farm.primary("g1");
     primary.signal("KILL");
     wait_until(SOON, "another primary", || {
         farm.primary_of("g1")

@@ -2,20 +2,20 @@
 
 mod applier;
 mod apply;
-mod brokers;
+mod apply_statements;
+mod bounds;
 mod charsets;
+mod corpus;
 mod debezium;
+mod delivery;
 mod door;
 mod dump;
 mod failover;
+mod filters;
 mod in_order;
-mod kafka;
-mod nats;
 mod reading;
-mod receiver;
 mod resume;
 mod sharing;
-mod sinking;
 mod snapshot;
 mod subscriptions;
 mod values;

@@ -1,10 +1,11 @@
 //! A client of the change stream: plain HTTP, line by line.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::changes::{self, Lines};
 use testkit::{Farm, wait_until};
 
 /// For what takes a server's end and a change of primary.
@@ -12,11 +13,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 
 /// An answer that goes on.
 pub struct Stream {
-    from: BufReader<TcpStream>,
-    /// What came of the current line.
-    line: Vec<u8>,
-    /// Bytes of the current chunk that have not come.
-    chunk: usize,
+    lines: Lines,
     pub token: String,
 }
 
@@ -32,27 +29,7 @@ pub fn ask_with(
     bearer: Option<&str>,
     headers: &str,
 ) -> (u16, BufReader<TcpStream>) {
-    let mut stream = TcpStream::connect(farm.http).expect("the door is open");
-    stream.set_read_timeout(Some(SOON)).expect("a socket");
-    let bearer = bearer.map(|it| format!("Authorization: Bearer {it}\r\n"));
-    let request = format!(
-        "GET /v1/changes?{query} HTTP/1.1\r\nHost: localhost\r\n{headers}{}\r\n",
-        bearer.unwrap_or_default()
-    );
-    stream.write_all(request.as_bytes()).expect("it is taken");
-    let mut from = BufReader::new(stream);
-    let mut head = Vec::new();
-    loop {
-        let mut line = String::new();
-        from.read_line(&mut line).expect("an answer");
-        assert!(!line.is_empty(), "the door closed the connection: {head:?}");
-        if line == "\r\n" {
-            break;
-        }
-        head.push(line);
-    }
-    let status = head[0].split(' ').nth(1).and_then(|it| it.parse().ok());
-    (status.expect("a status"), from)
+    changes::ask(farm.http, query, bearer, headers).expect("an answer")
 }
 
 pub fn admin(farm: &Farm) -> String {
@@ -72,9 +49,7 @@ impl Stream {
             opened.is_some()
         });
         Stream {
-            from: opened.expect("it was waited for"),
-            line: Vec::new(),
-            chunk: 0,
+            lines: Lines::new(opened.expect("it was waited for")),
             token: String::new(),
         }
     }
@@ -98,35 +73,11 @@ impl Stream {
 
     /// The next line; `None` at the end of the stream.
     pub fn next(&mut self) -> Option<Value> {
-        loop {
-            if self.chunk == 0 {
-                let mut size = String::new();
-                self.from.read_line(&mut size).expect("a chunk in time");
-                if size.is_empty() || size == "0\r\n" {
-                    return None;
-                }
-                self.chunk = usize::from_str_radix(size.trim(), 16).expect("a size");
-            }
-            let limit = u64::try_from(self.chunk).expect("it fits");
-            let mut within = (&mut self.from).take(limit);
-            let read = within
-                .read_until(b'\n', &mut self.line)
-                .expect("bytes in time");
-            self.chunk -= read;
-            if self.chunk == 0 {
-                let mut end = [0; 2];
-                self.from.read_exact(&mut end).expect("the end of a chunk");
-            }
-            if self.line.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.line);
-                let event: Value = serde_json::from_slice(&line)
-                    .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&line)));
-                if let Some(token) = event["token"].as_str() {
-                    token.clone_into(&mut self.token);
-                }
-                return Some(event);
-            }
+        let event = self.lines.read().expect("a line in time")?;
+        if let Some(token) = event["token"].as_str() {
+            token.clone_into(&mut self.token);
         }
+        Some(event)
     }
 
     /// All events but heartbeats, up to the commit of the transaction in which this is true.

@@ -1,7 +1,7 @@
 //! A stream that goes on behind any of its events tells the rest, and nothing twice.
 
 use serde_json::Value;
-use testkit::{Farm, Release, wait_until};
+use testkit::{Client, Farm, Release, wait_until};
 
 use crate::reading::{SOON, Stream, rows};
 
@@ -239,4 +239,114 @@ fn a_binlog_that_was_purged_is_a_gap() {
             "{end}"
         );
     }
+}
+
+/// The server forgets what its binlog has so far.
+pub(super) fn purge(client: &mut Client) {
+    client.run("FLUSH BINARY LOGS");
+    let files = client.rows("SHOW BINARY LOGS");
+    let last = files.last().and_then(|row| row[0].clone()).expect("a file");
+    wait_until(SOON, "the log is purged", || {
+        client.run(&format!("PURGE BINARY LOGS TO '{last}'"));
+        client.rows("SHOW BINARY LOGS").len() == 1
+    });
+}
+
+/// As when a server leads that was cloned: its own binlog begins with the clone.
+fn what_the_primary_lacks_another_server_tells(release: Release) {
+    let Some(farm) = Farm::start_on(release, &["--replicas", "1"]) else {
+        return;
+    };
+    let primary = farm.primary("g1");
+    let mut client = primary.client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.last (a INT PRIMARY KEY)");
+    let tokens = ["", "order=global"].map(|query| (query, Stream::now(&farm, query).token));
+    for number in 1..=3 {
+        client.run(&format!("INSERT INTO d.last VALUES ({number})"));
+    }
+    purge(&mut client);
+    client.run("INSERT INTO d.last VALUES (4)");
+    for (query, token) in tokens {
+        let mut stream = Stream::behind(&farm, &token, query);
+        let told = stream.until_last(4);
+        assert_eq!(rows(&told).len(), 4, "{told:#?}");
+        // It goes on where the primary has it.
+        client.run("DELETE FROM d.last WHERE a = 4");
+        client.run("INSERT INTO d.last VALUES (4)");
+        assert_eq!(rows(&stream.until_last(4)).len(), 2);
+    }
+}
+
+/// Every server of the group has been filled since: its files brought the other one's log along.
+#[test]
+fn what_happened_before_servers_were_filled_is_told() {
+    let Some(farm) = Farm::start(&["--replicas", "1"]) else {
+        return;
+    };
+    let binary = Release::Installed.binary().expect("it has started");
+    if let Err(why) = mysqld::backup::Tool::find(&binary) {
+        return testkit::skip(&why);
+    }
+    let mut client = farm.client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.last (a INT PRIMARY KEY)");
+    let token = Stream::now(&farm, "").token;
+    for number in 1..=3 {
+        client.run(&format!("INSERT INTO d.last VALUES ({number})"));
+        let members = farm.members();
+        let leads = farm.primary("g1").port;
+        let other = members.iter().find(|it| it.port != leads);
+        let other = format!("127.0.0.1:{}", other.expect("a replica").port);
+        let fill = ["server", "clone", "g1", &other, "--force=true"];
+        farm.json(&[&fill[..], &["--method=backup"]].concat());
+        farm.promote("g1", Some(&other));
+    }
+    let filled = farm.json(&["group", "events", "g1"]);
+    let with_logs = filled.iter().filter(|event| {
+        let told = event.to_string();
+        event["event"] == "clone_done" && told.contains("with its binary logs")
+    });
+    assert_eq!(with_logs.count(), 3, "{filled:#?}");
+    client.run("INSERT INTO d.last VALUES (4)");
+    let told = Stream::behind(&farm, &token, "").until_last(4);
+    assert_eq!(rows(&told).len(), 4, "{told:#?}");
+}
+
+/// Between a transaction's beginning and its end is nothing of another one, also where a token is between its rows.
+#[test]
+fn the_rest_of_a_transaction_comes_before_other_groups() {
+    let Some(farm) = Farm::start(&["--groups", "2", "--replicas", "0"]) else {
+        return;
+    };
+    let (one, two) = (farm.member("g1-1"), farm.member("g2-1"));
+    for member in [&one, &two] {
+        let mut client = member.client();
+        client.run("CREATE DATABASE d");
+        client.run("CREATE TABLE d.t (id INT PRIMARY KEY)");
+        client.run("CREATE TABLE d.last (a INT PRIMARY KEY)");
+    }
+    let mut stream = Stream::now(&farm, "");
+    one.client().run("INSERT INTO d.t VALUES (1), (2), (3)");
+    one.client().run("INSERT INTO d.last VALUES (1)");
+    let told = stream.until_last(1);
+    let first = rows(&told)[0]["token"].as_str().expect("a token");
+    // The group that has the rest says nothing for a while.
+    one.signal("STOP");
+    let mut stream = Stream::behind(&farm, first, "");
+    two.client().run("INSERT INTO d.last VALUES (2)");
+    let event = stream.next().expect("it goes on");
+    assert_eq!(event["event"], "heartbeat", "{event}");
+    one.signal("CONT");
+    let rest = stream.until(|event| event["group"] == "g2" && event["event"] == "row");
+    let groups: Vec<&Value> = rest.iter().map(|event| &event["group"]).collect();
+    assert_eq!(groups[..3], ["g1", "g1", "g1"], "{rest:#?}");
+    assert_eq!(
+        rest.iter().rfind(|it| it["group"] == "g1").expect("some")["event"],
+        "commit"
+    );
+}
+
+testkit::on_both_engines! {
+    what_the_primary_lacks_another_server_tells,
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use testkit::{Farm, Release, wait_until};
 
 use crate::reading::{SOON, Stream, admin, ask, ask_with, rows};
+use crate::resume::purge;
 
 /// The value of a metric with this subscription's label.
 fn lag(farm: &Farm, name: &str) -> Option<f64> {
@@ -83,13 +84,7 @@ fn a_subscription_goes_on_behind_what_was_acknowledged(release: Release) {
 fn what_was_purged_is_a_gap(farm: &Farm) {
     let mut client = farm.member("g1-1").client();
     client.run("INSERT INTO d.last VALUES (3)");
-    client.run("FLUSH BINARY LOGS");
-    let files = client.rows("SHOW BINARY LOGS");
-    let last = files.last().and_then(|row| row[0].clone()).expect("a file");
-    wait_until(SOON, "the log is purged", || {
-        client.run(&format!("PURGE BINARY LOGS TO '{last}'"));
-        client.rows("SHOW BINARY LOGS").len() == 1
-    });
+    purge(&mut client);
     let mut stream = Stream::open(farm, "subscription=index");
     let mut end = Value::Null;
     while let Some(event) = stream.next() {

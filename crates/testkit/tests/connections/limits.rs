@@ -33,7 +33,8 @@ fn late_statements_end(release: Release) {
     let rows: Vec<String> = (0..500).map(|n| format!("({n})")).collect();
     stage.everywhere(&format!("INSERT INTO limits.r VALUES {}", rows.join(",")));
     let door = Door::start(&[&stage.primary], |tuning| {
-        tuning.settings.statement_timeout_ms = 300;
+        // Statements that do next to nothing take so long on no machine.
+        tuning.settings.statement_timeout_ms = 1_500;
         tuning.settings.pool.connections_max = 1;
     });
     let mut client = door.client();
@@ -72,12 +73,45 @@ fn late_statements_end_mysql_8() {
     late_statements_end(Release::MySql80);
 }
 
+/// Whoever names a database into which another one was let a moment ago needs no connection for it, and one that names
+/// another does.
+#[test]
+fn a_login_with_a_database_that_is_known_needs_no_connection() {
+    let Some(stage) = Stage::shared() else { return };
+    let door = stage.door_with(|tuning| {
+        tuning.settings.pool.connections_max = 1;
+        // Long enough for a connection that comes back on a busy machine.
+        tuning.settings.pool.wait_ms = 2_000;
+    });
+    let into = |database: &'static str| Login {
+        database: Some(database),
+        ..Login::default()
+    };
+    let mut holder = door.client();
+    wait_until(PATIENCE, "it is let in while no connection is free", || {
+        door.login(&into("stage")).expect("it is let in").quit();
+        holder.run("BEGIN");
+        holder.run("INSERT INTO stage.who SELECT 'nobody' FROM stage.who WHERE FALSE");
+        let known = door.login(&into("stage"));
+        assert_eq!(state(door.login(&into("mysql")).map(drop)).0, 1040);
+        holder.run("COMMIT");
+        known.is_ok()
+    });
+    // The server is asked anew where clients changed databases.
+    holder.run("CREATE DATABASE known");
+    door.login(&into("known")).expect("it is let in").quit();
+    holder.run("DROP DATABASE known");
+    assert_eq!(state(door.login(&into("known")).map(drop)).0, 1049);
+    holder.quit();
+    door.wait_unused();
+}
+
 #[test]
 fn the_wait_for_a_connection_is_bounded() {
     let Some(stage) = Stage::shared() else { return };
     let door = stage.door_with(|tuning| {
         tuning.settings.pool.connections_max = 1;
-        tuning.settings.pool.wait_ms = 200;
+        tuning.settings.pool.wait_ms = 1_000;
     });
     let mut holder = door.client();
     holder.run("BEGIN");

@@ -44,7 +44,8 @@ fn each_io(stage: &Stage, tls: ClientTls, test: impl Fn(&Door)) {
         let door = stage.door_with(|tuning| {
             tuning.io = io;
             tuning.transport = transport(tls, &pair);
-            tuning.settings.handshake_timeout_s = 2;
+            // As long as a login may take on a busy machine.
+            tuning.settings.handshake_timeout_s = 3;
         });
         test(&door);
         door.wait_unused();

@@ -171,7 +171,7 @@ fn a_wait_ends_with_a_kill_a_limit_and_its_client() {
     let Some(stage) = Stage::shared() else { return };
     let door = stage.door_with(|tuning| {
         tuning.settings.failover_wait_ms = 600_000;
-        tuning.settings.statement_timeout_ms = 500;
+        tuning.settings.statement_timeout_ms = 1_500;
     });
     let mut killer = door.client();
     let victims: Vec<Client> = (0..3).map(|_| door.client()).collect();
@@ -270,6 +270,7 @@ fn a_primary_that_is_gone_is_waited_for_and_suspected() {
         return;
     };
     stage.database("hold_gone");
+    stage.database("hold_unseen");
     stage.everywhere("CREATE TABLE hold_gone.t (a INT)");
     let door = holding(&stage, 60_000);
     let mut client = door.client_in("hold_gone");
@@ -297,9 +298,10 @@ fn a_primary_that_is_gone_is_waited_for_and_suspected() {
         ..Login::default()
     };
     let address = door.address();
+    // Nobody has entered this database, so a server has to say whether it is there.
     let newcomer = thread::spawn(move || {
         let login = Login {
-            database: Some("hold_gone"),
+            database: Some("hold_unseen"),
             ..Login::default()
         };
         Client::login(address, &login).map(|_| ())

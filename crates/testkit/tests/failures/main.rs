@@ -5,3 +5,4 @@ mod hold;
 mod outcomes;
 mod resume;
 mod shutdown;
+mod signs;

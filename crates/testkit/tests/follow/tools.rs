@@ -22,7 +22,7 @@ fn the_door_says_what_the_server_says(release: Release) {
     client.run("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20))");
     client.run("INSERT INTO d.t VALUES (1, 'one'), (2, 'two')");
     client.run("UPDATE d.t SET v = 'changed' WHERE id = 1");
-    let straight = farm.primary_of("g1").expect("there is one").port;
+    let straight = farm.primary("g1").port;
     let dump = |port: u16| {
         let address = format!("127.0.0.1:{port}");
         let mut command = Command::new(heddle());
@@ -56,7 +56,7 @@ fn mariadb_binlog_begins_at_a_gtid() {
     client.run("CREATE DATABASE d");
     let from = client.value("SELECT @@global.gtid_binlog_pos");
     client.run("CREATE TABLE d.behind (id INT PRIMARY KEY)");
-    let straight = farm.primary_of("g1").expect("there is one");
+    let straight = farm.primary("g1");
     let files = straight.client().rows("SHOW BINARY LOGS");
     let file = files.last().and_then(|row| row[0].clone()).expect("a file");
     let printed = |port: u16| {

@@ -5,3 +5,4 @@ mod dist_txn_bounds;
 mod dist_txn_ends;
 mod scatter;
 mod snapshot;
+mod traces;

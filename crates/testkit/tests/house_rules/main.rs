@@ -12,9 +12,22 @@ mod terms;
 mod workspace;
 
 use std::fs;
+use std::sync::OnceLock;
 
 use rules::Violation;
 use source::Source;
+
+/// All files of the project, and what those of Rust hold: read once for all rules.
+fn tree() -> (&'static [String], &'static [Source]) {
+    static TREE: OnceLock<(Vec<String>, Vec<Source>)> = OnceLock::new();
+    let (files, sources) = TREE.get_or_init(|| {
+        let root = workspace::root();
+        let files = workspace::files(&root);
+        let sources = workspace::sources(&root, &files);
+        (files, sources)
+    });
+    (files, sources)
+}
 
 fn assert_none(violations: &[Violation]) {
     let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
@@ -27,8 +40,7 @@ fn assert_none(violations: &[Violation]) {
 }
 
 fn check_sources(rule: fn(&Source) -> Vec<Violation>) {
-    let root = workspace::root();
-    let sources = workspace::sources(&root, &workspace::files(&root));
+    let (_, sources) = tree();
     assert!(
         sources.len() > 15,
         "the walk found only {} files",
@@ -91,13 +103,13 @@ fn paths_of_modules_lead_to_files() {
     let mut seen = 0;
     for Source {
         path: name, text, ..
-    } in workspace::sources(&root, &workspace::files(&root))
+    } in tree().1
     {
         let paths = text
             .lines()
             .filter_map(|line| line.strip_prefix("#[path = \""));
         for path in paths.filter_map(|rest| rest.strip_suffix("\"]")) {
-            let file = root.join(&name).with_file_name(path);
+            let file = root.join(name).with_file_name(path);
             assert!(file.is_file(), "{name}: there is no {path}");
             seen += 1;
         }
@@ -105,21 +117,27 @@ fn paths_of_modules_lead_to_files() {
     assert!(seen > 10, "the walk found only {seen} paths");
 }
 
-#[test]
-fn dependencies_point_down() {
+fn check_manifests(rule: fn(&str, &str) -> Vec<Violation>) {
     let root = workspace::root();
     let mut found = Vec::new();
     for entry in fs::read_dir(root.join("crates")).expect("the workspace has crates") {
         let entry = entry.expect("an entry of the folder of crates");
         let manifest = fs::read_to_string(entry.path().join("Cargo.toml"));
         if let Ok(manifest) = manifest {
-            found.extend(workspace::ranks(
-                &entry.file_name().to_string_lossy(),
-                &manifest,
-            ));
+            found.extend(rule(&entry.file_name().to_string_lossy(), &manifest));
         }
     }
     assert_none(&found);
+}
+
+#[test]
+fn dependencies_point_down() {
+    check_manifests(workspace::ranks);
+}
+
+#[test]
+fn features_are_chosen_once() {
+    check_manifests(workspace::own_features);
 }
 
 #[test]
@@ -135,10 +153,10 @@ fn the_map_shows_every_crate() {
 fn no_file_names_a_machine() {
     let root = workspace::root();
     let mut found = Vec::new();
-    for path in workspace::files(&root) {
+    for path in tree().0 {
         // Captured bytes are not text; they name no path that anyone follows.
-        if let Ok(text) = fs::read_to_string(root.join(&path)) {
-            found.extend(rules::machine_paths(&path, &text));
+        if let Ok(text) = fs::read_to_string(root.join(path)) {
+            found.extend(rules::machine_paths(path, &text));
         }
     }
     assert_none(&found);
@@ -147,12 +165,11 @@ fn no_file_names_a_machine() {
 #[test]
 fn links_lead_somewhere() {
     let root = workspace::root();
-    let paths = workspace::files(&root);
-    let read = |path: String| {
-        let text = fs::read_to_string(root.join(&path)).ok();
-        (path, text)
+    let read = |path: &String| {
+        let text = fs::read_to_string(root.join(path)).ok();
+        (path.clone(), text)
     };
-    let files: links::Files = paths.into_iter().map(read).collect();
+    let files: links::Files = tree().0.iter().map(read).collect();
     let known = links::links(files["README.md"].as_ref().expect("the README is text"));
     assert!(known.len() > 20, "the README has {} links", known.len());
     assert_none(&links::broken(&files));
@@ -160,16 +177,14 @@ fn links_lead_somewhere() {
 
 #[test]
 fn every_golden_file_is_read() {
-    let root = workspace::root();
-    let files = workspace::files(&root);
-    let sources = workspace::sources(&root, &files);
-    assert_none(&workspace::dead_golden_files(&files, &sources));
+    let (files, sources) = tree();
+    assert_none(&workspace::dead_golden_files(files, sources));
 }
 
 #[test]
 fn counters_stand_on_their_page() {
     let root = workspace::root();
-    let sources = workspace::sources(&root, &workspace::files(&root));
+    let (_, sources) = tree();
     let counters: Vec<_> = sources.iter().flat_map(counted::counters).collect();
     assert!(
         counters.len() > 180,
@@ -178,34 +193,29 @@ fn counters_stand_on_their_page() {
     );
     let page = fs::read_to_string(root.join(counted::PAGE)).expect("counters have a page");
     assert_none(&counted::differences(&counters, &page));
-    assert_none(&counted::idle(&counters, &sources));
+    assert_none(&counted::idle(&counters, sources));
 }
 
 #[test]
 fn settings_are_read() {
-    let root = workspace::root();
-    let sources = workspace::sources(&root, &workspace::files(&root));
+    let (_, sources) = tree();
     let declared: Vec<_> = sources.iter().flat_map(settings::declared).collect();
     assert!(
         declared.len() > 200,
         "the walk found only {} settings",
         declared.len()
     );
-    assert_none(&settings::unread(&declared, &sources));
+    assert_none(&settings::unread(&declared, sources));
 }
 
 #[test]
 fn types_and_circles_stay_small() {
-    let root = workspace::root();
-    let sources = workspace::sources(&root, &workspace::files(&root));
-    assert_none(&coupling::excess(&sources, coupling::KNOWN));
+    assert_none(&coupling::excess(tree().1, coupling::KNOWN));
 }
 
 #[test]
 fn folders_stay_small() {
-    let root = workspace::root();
-    let sources = workspace::sources(&root, &workspace::files(&root));
-    assert_none(&coupling::crowded(&sources));
+    assert_none(&coupling::crowded(tree().1));
 }
 
 #[test]
@@ -215,10 +225,7 @@ fn words_of_before_are_gone() {
     let retired = terms::Retired::of_page(&page);
     let count = retired.len();
     assert!(count > 5, "the page lists only {count} words");
-    let sources = workspace::sources(&root, &workspace::files(&root));
-    let found: Vec<_> = sources
-        .iter()
-        .flat_map(|source| retired.found(source))
-        .collect();
-    assert_none(&found);
+    let (_, sources) = tree();
+    let found = sources.iter().flat_map(|source| retired.found(source));
+    assert_none(&found.collect::<Vec<_>>());
 }

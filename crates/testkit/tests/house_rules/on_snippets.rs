@@ -417,6 +417,13 @@ fn rule_ranks() {
 }
 
 #[test]
+fn rule_own_features() {
+    let own = "[features]\n[dependencies]\nfarm.workspace = true\n# features = \nx = { workspace = true, features = [\"y\"] }\n";
+    let found = workspace::own_features("meta", own);
+    assert_eq!(found.iter().map(|it| it.line).collect::<Vec<_>>(), [1, 5]);
+}
+
+#[test]
 fn rule_golden_files() {
     let golden = ["a.txt", "b.txt"].map(|name| format!("crates/farm/tests/testdata/{name}"));
     let names_one = Source::new("crates/farm/tests/a.rs", "const A: &str = \"a.txt\";\n");

@@ -310,6 +310,23 @@ pub fn ranks(crate_name: &str, manifest: &str) -> Vec<Violation> {
     found
 }
 
+/// Every crate builds with the same features, whether cargo builds it for the program alone or for all tests; otherwise
+/// it would build it, and what depends on it, twice.
+pub fn own_features(crate_name: &str, manifest: &str) -> Vec<Violation> {
+    let path = format!("crates/{crate_name}/Cargo.toml");
+    let chooses = |line: &str| {
+        let line = line.trim();
+        line == "[features]" || (!line.starts_with('#') && line.contains("features = "))
+    };
+    let chosen = manifest.lines().enumerate().filter(|(_, it)| chooses(it));
+    let violation = |(index, _)| {
+        let rule = "a crate that chooses features by itself";
+        let instead = "give them to the dependency in the workspace's Cargo.toml";
+        Violation::new(&path, index + 1, rule, instead)
+    };
+    chosen.map(violation).collect()
+}
+
 /// Crates that the map in docs/ARCHITECTURE.md does not place in their rank: a rank's lines begin
 /// with `rank N` and end with the next rank's.
 pub fn missing_in_map(map: &str) -> Vec<Violation> {

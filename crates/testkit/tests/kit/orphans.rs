@@ -1,8 +1,9 @@
-//! A test process that is killed leaves no server behind.
+//! Nothing stays: a test process that is killed leaves no server behind, and a router no memory.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use testkit::router::Router;
 use testkit::{Release, Server, wait_until};
 
 /// Set for the second process of the test below.
@@ -34,4 +35,14 @@ fn servers_end_with_a_test_process_that_is_killed() {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         !line.contains("heddle-server-")
     });
+}
+
+#[test]
+fn what_a_router_keeps_in_memory_goes_with_its_handle() {
+    let router = Router::start("");
+    let live = router.state_dir().join("trace/live");
+    let rings = std::fs::read_link(live).expect("it leads to the last steps");
+    assert!(rings.is_dir(), "{rings:?}");
+    drop(router);
+    assert!(!rings.exists(), "{rings:?}");
 }

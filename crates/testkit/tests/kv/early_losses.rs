@@ -103,7 +103,7 @@ fn a_killed_primary_loses_none_in_silence(release: Release) {
                 acknowledged.push(key);
             }
             if number == 203 {
-                farm.primary_of("g1").expect("a primary").signal("KILL");
+                farm.primary("g1").signal("KILL");
             }
         }
         wait_until(PATIENCE, "three servers", || {

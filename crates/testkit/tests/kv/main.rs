@@ -2,6 +2,7 @@
 
 mod cache;
 mod containers;
+mod cores;
 mod door;
 mod early;
 mod early_losses;

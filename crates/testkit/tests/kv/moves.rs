@@ -133,9 +133,9 @@ fn keys_move_and_fail_over_under_load(release: Release) {
             more(&load);
             farm.json(&["sharding", "split_shard", &farm.shard_on("g3"), "g2"]);
             more(&load);
-            farm.primary_of("g3").expect("a primary").signal("KILL");
+            farm.primary("g3").signal("KILL");
             more(&load);
-            farm.json(&["group", "promote", "g1"]);
+            farm.promote("g1", None);
             more(&load);
         }));
         load.over.store(true, Ordering::Relaxed);

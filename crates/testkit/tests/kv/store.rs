@@ -1,7 +1,6 @@
 //! Keys and values on tables of real servers of both engines: what commands answer, what their tables
 //! have afterwards, and what many of them at once become.
 
-use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use kv::{Change, Expiry, Item, Kv, Mode, Op, Outcome};
 use session::{Message, Own, Visit};
 use testkit::{Door, Release, Stage};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 struct Farm {
     stage: Stage,
@@ -48,28 +47,37 @@ fn farms() -> impl Iterator<Item = Farm> {
     })
 }
 
+/// A visit to a core that submits all commands at once; then their outcomes come.
+pub(crate) fn submitting(
+    container: &'static str,
+    ops: Vec<Op>,
+) -> (Visit, mpsc::Receiver<Vec<Outcome>>) {
+    let (tell, told) = mpsc::channel();
+    let visit = Visit::new(move |core| {
+        let own = Own {
+            user: "root".into(),
+            password: None,
+        };
+        let kv = Kv::on(&core, &own).expect("nobody else is the core's guest");
+        let store = kv.container(Some(container)).expect("it is declared");
+        let tickets: Vec<_> = ops.into_iter().map(|op| store.submit(op)).collect();
+        let wait = async move {
+            let mut outcomes = Vec::new();
+            for ticket in tickets {
+                outcomes.push(ticket.await);
+            }
+            let _ = tell.send(outcomes);
+            drop(store);
+        };
+        reactor::spawn(wait).detach();
+    });
+    (visit, told)
+}
+
 impl Farm {
     /// Submits all commands at once on one core; their outcomes.
     fn all(&self, container: &'static str, ops: Vec<Op>) -> Vec<Outcome> {
-        let (tell, told) = mpsc::channel();
-        let visit = Visit::new(move |core| {
-            let own = Own {
-                user: "root".into(),
-                password: None,
-            };
-            let kv = Kv::on(&core, &own).expect("nobody else is the core's guest");
-            let store = kv.container(Some(container)).expect("it is declared");
-            let tickets: Vec<_> = ops.into_iter().map(|op| store.submit(op)).collect();
-            let wait = async move {
-                let mut outcomes = Vec::new();
-                for ticket in tickets {
-                    outcomes.push(ticket.await);
-                }
-                let _ = tell.send(outcomes);
-                drop(Rc::clone(&store));
-            };
-            reactor::spawn(wait).detach();
-        });
+        let (visit, told) = submitting(container, ops);
         assert!(self.door.dealer().deal(Message::Visit(visit)));
         told.recv_timeout(SOON).expect("a core answers")
     }

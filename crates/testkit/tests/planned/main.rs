@@ -16,6 +16,7 @@ mod data;
 #[path = "../shards/dice.rs"]
 mod dice;
 mod faults;
+mod firsts;
 #[path = "../shards/invent/mod.rs"]
 mod invent;
 #[path = "../shards/outcome.rs"]
@@ -58,6 +59,8 @@ struct Tally {
     tiers: [usize; 4],
     /// Ways to answer statements by sending tables.
     sent: usize,
+    /// Statements whose scalar subqueries were asked first.
+    asked_first: usize,
 }
 
 impl Tally {
@@ -109,6 +112,9 @@ impl Tally {
         }
         if wrong.is_none() {
             self.play_sent(spread, (place, step), care, (&here, &answer));
+            if answer.tier == Tier::Gather {
+                self.play_asked_first(spread, (place, step), care, &here);
+            }
         }
         if let Some((on, what)) = wrong {
             self.wrong += 1;
@@ -169,10 +175,12 @@ fn equal_over_shards(release: Release) {
     let [one, push, gather, pull] = tally.tiers;
     let (all, wrong, refused) = (tally.all, tally.wrong, tally.refused);
     let (contradicted, sent) = (tally.contradicted, tally.sent);
+    let first = tally.asked_first;
     show(&format!(
-        "{all} statements, {wrong} wrong, {refused} refused, in {contradicted} the one server contradicts itself; {one} by one group, {push} pushed, {gather} gathered, {pull} pulled; {sent} ways to send tables\n"
+        "{all} statements, {wrong} wrong, {refused} refused, in {contradicted} the one server contradicts itself; {one} by one group, {push} pushed, {gather} gathered, {pull} pulled; {sent} ways to send tables; of {first} something was asked first\n"
     ));
     assert_eq!(wrong, 0, "of {all}");
+    assert!(tally.only.is_some() || first > 0, "nothing is asked first");
 }
 
 #[test]

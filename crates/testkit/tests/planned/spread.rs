@@ -235,6 +235,12 @@ impl Spread {
         answer(text, &asked).map_err(|reason| carrying::refused(&format!("{reason:?}")))
     }
 
+    /// The scalar subqueries of a text that are asked first.
+    pub fn scalars(&self, text: &str) -> Vec<planner::Scalar> {
+        let home = self.groups.keys().next().expect("some").clone();
+        planner::scalars(text, &self.asked(&self.sharding, &home))
+    }
+
     /// All ways to answer a text that is gathered by sending tables to the groups.
     pub fn broadcasts(&self, text: &str, gathered: &Answer) -> Vec<Answer> {
         let home = self.groups.keys().next().expect("some").clone();

@@ -377,11 +377,14 @@ fn monitoring_goes_by_exit_codes_and_changes() {
 /// Each router says of itself what the others cannot see.
 #[test]
 fn routers_of_one_farm_are_compared() {
-    let Some(store) = Etcd::start(1) else { return };
+    let Some(mut store) = Etcd::start(1) else {
+        return;
+    };
     let etcd = format!("etcd={}", store.urls());
     let start = |name: &str, pool: &str| {
         let name = format!("router_name={name}");
-        Farm::serve(&[&etcd, &name, pool, "doctor_interval_s=0"])
+        let lease = "router_lease_ms=60000";
+        Farm::serve(&[&etcd, &name, pool, lease, "doctor_interval_s=0"])
     };
     let first = start("r1", "pool_connections_max=64");
     let mut second = start("r2", "pool_connections_max=32");
@@ -403,8 +406,29 @@ fn routers_of_one_farm_are_compared() {
         &found(&first, "r1"),
         &["router_alone", "router_settings_differ"],
     );
+    // On a busy machine a router or the store may answer too late.
+    wait_until(PATIENCE, "a store and a router that answer", || {
+        found(&first, "r1").contains("store_members")
+            && !found(&first, "r2").contains("router_silent")
+    });
+    let signal = |name: &str, pid: u32| {
+        let sent = Command::new("kill").args([name, &pid.to_string()]).status();
+        assert!(sent.expect("kill can be run").success());
+    };
+    signal("-STOP", second.pid());
+    wait_until(PATIENCE, "a router that says nothing", || {
+        found(&first, "r2").contains("router_silent")
+    });
+    signal("-CONT", second.pid());
     second.stop();
     wait_until(PATIENCE, "a router that is alone", || {
         found(&first, "r1").contains("router_alone")
+    });
+    wait_until(PATIENCE, "a store that answers", || {
+        !found(&first, "r1").contains("store_silent")
+    });
+    store.kill(0);
+    wait_until(PATIENCE, "a store that says nothing", || {
+        found(&first, "r1").contains("store_silent")
     });
 }

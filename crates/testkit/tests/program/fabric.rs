@@ -194,7 +194,7 @@ fn shard(farm: &Farm) {
     };
     assert_eq!((of_key(7), of_key(150)), (of_group("g2"), of_group("g3")));
     for (group, key) in [("g2", "7"), ("g3", "150")] {
-        let primary = farm.primary_of(group).expect("a primary");
+        let primary = farm.primary(group);
         assert_eq!(primary.client().value("SELECT id FROM d.t"), key);
     }
 }
@@ -488,7 +488,7 @@ fn a_switch_over_shows(farm: &Farm) {
 
 fn a_failure_shows(farm: &Farm) {
     let before = primary(farm, "g2").expect("a primary");
-    let member = farm.primary_of("g2").expect("a primary");
+    let member = farm.primary("g2");
     member.signal("STOP");
     let reported = python(
         farm,

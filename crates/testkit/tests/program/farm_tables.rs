@@ -342,7 +342,7 @@ fn the_tables_answer_while_servers_die() {
                 .is_some_and(|it| it.parse::<u32>().is_ok_and(|it| it > 3))
         });
     }
-    let primary = farm.primary_of("g1").expect("a primary");
+    let primary = farm.primary("g1");
     primary.signal("KILL");
     let events =
         "SELECT COUNT(*) FROM heddle.events WHERE event LIKE '%promot%' OR event LIKE '%primary%'";
@@ -371,7 +371,7 @@ fn the_tables_answer_when_no_server_is_left() {
         "SHOW COLUMNS FROM heddle.lag",
     ];
     let before: Vec<_> = same.iter().map(|sql| client.rows(sql)).collect();
-    let server = farm.primary_of("g1").expect("a primary");
+    let server = farm.primary("g1");
     server.signal("STOP");
     wait_until(PATIENCE, "the server counts as dead", || {
         farm.json(&["server", "list"])[0]["is_alive"] == false

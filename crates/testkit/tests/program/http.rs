@@ -129,6 +129,102 @@ fn a_farm_shows_the_metrics_of_the_page(release: Release) {
     );
 }
 
+/// The body of an answer to GET, for who accepts this.
+fn got(farm: &Farm, path: &str, accept: &str) -> String {
+    let mut stream = connect(Ipv4Addr::LOCALHOST, farm.http);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    body.to_owned()
+}
+
+/// What `promtool` says, and how it ended; `None` where there is none.
+fn promtool(words: &[&str], input: &str) -> Option<(String, i32)> {
+    let child = Command::new("promtool")
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        testkit::skip(&"promtool (Debian: prometheus) is not installed");
+        return None;
+    };
+    let mut stdin = child.stdin.take().expect("piped");
+    // It may end before it has read all.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Some((said, output.status.code().unwrap_or(-1)))
+}
+
+/// Of `promtool check metrics`: they can be read, and some names are not as it would have them.
+const LINTS: i32 = 3;
+
+#[test]
+fn what_prometheus_is_given_passes_its_own_checks() {
+    let setting = "otlp_url=http://127.0.0.1:1/v1/traces";
+    let flags = [
+        "--replicas",
+        "0",
+        "--set",
+        setting,
+        "--set",
+        "otlp_sample=1",
+    ];
+    let Some(farm) = Farm::start(&flags) else {
+        return;
+    };
+    let mut client = farm.client();
+    client.rows("SELECT 1");
+    let mut open = String::new();
+    wait_until(SOON, "a trace beside a bucket", || {
+        open = got(
+            &farm,
+            "/metrics",
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+        );
+        open.contains("# {trace_id=\"")
+    });
+    assert!(open.ends_with("# EOF\n"), "{open}");
+    let line = open
+        .lines()
+        .find(|line| line.contains("trace_id"))
+        .expect("just seen");
+    assert!(
+        line.starts_with("heddle_statement_seconds_bucket{kind="),
+        "{line}"
+    );
+    assert!(line.contains("group=\"g1\""), "{line}");
+    wait_until(SOON, "the delays of the cores", || {
+        got(&farm, "/metrics", "*/*").contains("heddle_core_delay_seconds_count{core=\"0\"}")
+    });
+    let plain = got(&farm, "/metrics", "*/*");
+    assert!(!plain.contains("trace_id") && !plain.contains("# EOF"));
+    assert!(
+        plain.contains("heddle_core_cpu_seconds_total{core=\"0\"} "),
+        "{plain}"
+    );
+
+    if let Some((said, code)) = promtool(&["check", "metrics"], &plain) {
+        assert!(code == 0 || code == LINTS, "{said}");
+    }
+    let rules = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../packaging/prometheus/heddle.rules.yml"
+    );
+    if let Some((said, code)) = promtool(&["check", "rules", rules], "") {
+        assert_eq!(code, 0, "{said}");
+    }
+}
+
 fn slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover(release: Release) {
     let Some(farm) = Farm::start_on(release, &["--replicas", "1"]) else {
         return;
@@ -151,7 +247,7 @@ fn slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover(release:
     }
     assert_eq!(farm.json(&["manage", "ping"]).len(), 1);
 
-    let before = farm.primary_of("g1").expect("a primary");
+    let before = farm.primary("g1");
     before.signal("KILL");
     wait_until(SOON, "a row on another primary", || {
         let client = Client::connect(farm.sql, "root", "");
@@ -159,7 +255,7 @@ fn slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover(release:
             .and_then(|mut client| client.query("REPLACE INTO kept.t VALUES (1)"))
             .is_ok()
     });
-    let after = farm.primary_of("g1").expect("the command line is served");
+    let after = farm.primary("g1");
     assert_ne!(after.name, before.name);
     drop(held);
 }

@@ -3,6 +3,7 @@
 mod at_rest;
 mod doctor;
 mod doctor_faults;
+mod doctor_planted;
 mod fabric;
 mod fabric_clients;
 mod fabric_import;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use routing::rules::{Actions, Fallback, Hook};
 use testkit::Stage;
+use testkit::ports::free_port;
 use testkit::rules::{first, on, publish, rule, ruled, value};
 
 const WHO: &str = "SELECT name FROM stage.who";
@@ -156,10 +157,7 @@ fn hooks_that_do_not_decide_are_done_without() {
     let (door, book) = ruled(&stage, Vec::new());
     let mut client = door.client();
     let mut nobody = hooked.hook(Fallback::Route);
-    nobody.port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port that is free again")
-        .port();
+    nobody.port = free_port();
     let hang = |fallback| Hook {
         timeout_ms: 50,
         ..hooked.hook(fallback)

@@ -278,7 +278,7 @@ fn limits_and_delays_hold_everywhere() {
         rows.join(",")
     ));
     let limited = Actions {
-        timeout_ms: Some(200),
+        timeout_ms: Some(1_500),
         ..Actions::default()
     };
     let delayed = Actions {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::query::NO_ATTRIBUTES;
-use statistics::{Failed, Span, Stage as Of, Traced, trace_queue};
+use statistics::{Door as StatementDoor, Failed, Kind, Span, Stage as Of, Traced, trace_queue};
 use testkit::client::Login;
 use testkit::{Door, Release, Stage, wait_until};
 
@@ -123,6 +123,7 @@ fn one_of_so_many_is_traced_while_digests_are_on() {
     let statement = client
         .prepare("SELECT name FROM stage.who WHERE ? = 7")
         .expect("prepared");
+    assert!(next(&traced).prepares);
     client.execute(&statement, &[7.into()]).expect("executed");
     let executed = next(&traced);
     assert_eq!(executed.text, "SELECT name FROM stage.who WHERE ? = ?");
@@ -235,4 +236,69 @@ fn query_attributes_carry_a_trace() {
     client.read_results(true).expect("a row");
     let executed = next(&traced);
     assert_eq!(executed.context.parent.map(|it| it[1]), Some(0xF0));
+
+    // «route», beside a context in a comment.
+    let mut query = b"\x01\x01\0\x01\xFE\0\x05route\x02/a".to_vec();
+    let text = format!("SELECT name FROM who /*traceparent='{value}'*/");
+    query.extend_from_slice(text.as_bytes());
+    client.send_command(Command::Query, &query).expect("sent");
+    client.read_results(false).expect("a row");
+    assert_eq!(next(&traced).tag, "route=/a");
+}
+
+#[test]
+fn what_is_prepared_has_a_span_and_counts_nowhere() {
+    for stage in &Stage::of_both_engines() {
+        let (door, traced) = tracing(stage, 0);
+        let mut client = door.client_in("stage");
+        let plain = client.prepare("SELECT name FROM who WHERE ? = 1");
+        let traced_text = format!(
+            "SELECT name FROM who WHERE ? = 2 /*route='/p',traceparent='{}'*/",
+            traceparent("01")
+        );
+        let statement = client.prepare(&traced_text).expect("prepared");
+        let prepared = next(&traced);
+        is_in_order(&prepared);
+        assert!(prepared.prepares && prepared.call.error.is_none());
+        assert_eq!(stages(&prepared), [Of::Connection, Of::Server]);
+        assert_eq!(prepared.text, "SELECT name FROM who WHERE ? = ?");
+        assert_eq!(prepared.tag, "route=/p");
+        client.execute(&statement, &[2.into()]).expect("executed");
+        let executed = next(&traced);
+        assert!(!executed.prepares);
+        assert_eq!(executed.context.trace, prepared.context.trace);
+        assert_ne!(executed.context.span, prepared.context.span);
+        assert_eq!(executed.digest, prepared.digest);
+
+        let wrong = format!(
+            "SELECT nothing FROM who /*traceparent='{}'*/",
+            traceparent("01")
+        );
+        client.prepare(&wrong).expect_err("there is no such column");
+        let failed = next(&traced);
+        assert!(failed.prepares && failed.call.error.is_some(), "{failed:?}");
+        drop(plain);
+        let measured = door.measured();
+        let reads = measured.latency(Kind::Read, StatementDoor::Sql, "g1");
+        assert_eq!(reads.times.iter().sum::<u64>(), 1, "the execution alone");
+        let exemplar = measured
+            .exemplars
+            .within((Kind::Read, StatementDoor::Sql, "g1"), 0, None);
+        assert_eq!(exemplar.map(|it| it.trace), Some(executed.context.trace));
+    }
+}
+
+#[test]
+fn attributes_say_where_a_statement_comes_from() {
+    let Some(stage) = Stage::shared() else { return };
+    let (door, traced) = tracing(&stage, 1);
+    let login = Login {
+        attributes: &[("_os", "Linux"), ("program_name", "night's job")],
+        ..Login::default()
+    };
+    let mut client = door.login(&login).expect("root");
+    client.rows("SELECT name FROM stage.who");
+    assert_eq!(next(&traced).tag, "program_name=nights job");
+    client.rows("SELECT name FROM stage.who /*route='/b'*/");
+    assert_eq!(next(&traced).tag, "route=/b");
 }

@@ -210,7 +210,7 @@ fn ties_end_with_the_last_of_them() {
     for server in servers() {
         let door = Door::start(&[&server], |tuning| {
             tuning.settings.pool.connections_max = 1;
-            tuning.settings.pool.wait_ms = 100;
+            tuning.settings.pool.wait_ms = 300;
         });
         let mut client = door.client_in("pins");
         let mut other = door.client_in("pins");

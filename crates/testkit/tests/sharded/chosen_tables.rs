@@ -60,7 +60,7 @@ pub(super) fn all_servers_of_a_shard_are_asked(farm: &Farm, case: &Case) {
         );
         let mut client = farm.client();
         let port = client.value(&text);
-        let member = farm.primary_of(&home).expect("its server");
+        let member = farm.primary(&home);
         assert_eq!(port, member.client().value("SELECT @@port"), "{key}");
         assert_eq!(group(&mut client), home);
     }

@@ -142,7 +142,7 @@ fn a_group_that_fails_over_loses_nothing(release: Release) {
             wait_until(PATIENCE, "transfers", || {
                 done.load(Ordering::Relaxed) > before + 30
             });
-            let primary = farm.primary_of(group).expect("a primary");
+            let primary = farm.primary(group);
             primary.signal("KILL");
             wait_until(PATIENCE, "another primary", || {
                 farm.primary_of(group)
@@ -156,7 +156,7 @@ fn a_group_that_fails_over_loses_nothing(release: Release) {
     });
     // Past Heddle: a client of another account may read from a replica that is behind.
     let sum = |group: &str, name: &str| -> u64 {
-        let primary = farm.primary_of(group).expect("a primary");
+        let primary = farm.primary(group);
         let sum = primary
             .client()
             .value(&format!("SELECT SUM(v) FROM {name}.t"));
@@ -319,7 +319,7 @@ fn xa_of_a_client_outlives_a_failover(release: Release) {
     ] {
         let mut client = app(&farm).expect("a login");
         prepare_own(&mut client, "'f'", id);
-        let primary = farm.primary_of(group).expect("a primary");
+        let primary = farm.primary(group);
         primary.signal("KILL");
         client.run(&format!("XA {end} 'f'"));
         let wanted = match end {

@@ -88,7 +88,11 @@ fn trees_say_what_runs_where(client: &mut Client) {
     );
     has(
         &tree,
-        &["-> g1, g2: fetch 1, into `heddle`.", "about ", " rows)"],
+        &[
+            "-> g1, g2: fetch 1, into `heddle`.",
+            "about ",
+            " rows, statistics)",
+        ],
     );
     has(&tree, &["SELECT ", "`shop`.`parts`"]);
     assert!(

@@ -231,7 +231,9 @@ fn check(farm: &Farm) {
 }
 
 fn moves(release: Release) {
-    let mut flags = vec!["--groups", "3", "--replicas", "0"];
+    // Clients wait for a cut as long as it takes on a machine that is busy.
+    let wait = "failover_wait_ms=120000";
+    let mut flags = vec!["--groups", "3", "--replicas", "0", "--set", wait];
     flags.extend(release.xa_flags());
     let Some(farm) = Farm::start_on(release, &flags) else {
         return;
@@ -297,7 +299,7 @@ fn ranges_are_split_and_what_is_in_the_way_is_said() {
     );
     farm.json(&["sharding", "enable_shard", &three]);
     // Past Heddle, where nobody looks for it.
-    let mut g2 = farm.primary_of("g2").expect("a primary").client();
+    let mut g2 = farm.primary("g2").client();
     g2.run("INSERT INTO shop.log (k, at) VALUES (25, NOW())");
     for resumed in [false, true] {
         let back = ["sharding", "move_shard", &three, "g2"];
@@ -353,6 +355,83 @@ fn a_router_that_dies_anywhere_goes_on() {
         assert_eq!(farm.shard_on(to), shard, "{}", stage.name());
         check(&farm);
     }
+}
+
+/// A statement that no session has any more, as of a router that died, may run on at its server for long: the map does not change
+/// before it has ended.
+fn a_move_waits_for_writers_of_nobody(release: Release) {
+    let flags = ["--groups", "3", "--replicas", "0"];
+    let Some(farm) = Farm::start_on(release, &[&flags[..], release.xa_flags()].concat()) else {
+        return;
+    };
+    prepare(&farm, "SLOTS", "g1,g2");
+    let mut left_behind = farm.primary("g2").client();
+    let key = left_behind.value("SELECT MIN(k) FROM shop.counters");
+    left_behind.run("BEGIN");
+    left_behind.run(&format!("UPDATE shop.counters SET n = 77 WHERE k = {key}"));
+    let shard = farm.shard_on("g2");
+    let words = [
+        "move_shard",
+        &*shard,
+        "g3",
+        "--hold_ms=1000",
+        "--synchronous=false",
+    ];
+    farm.json(&[&["sharding"], &words[..]].concat());
+    let number: u64 = shard.parse().expect("a number");
+    wait_until(PATIENCE, "a move that waits", || {
+        let shards = farm.json(&["sharding", "list_shards"]);
+        let stays = |it: &Value| it["shard_id"] == number && it["group_id"] == "g2";
+        assert!(shards.iter().any(stays), "the map changed meanwhile");
+        last_job(&farm)
+            .to_string()
+            .contains("writers that are no session's")
+    });
+    left_behind.run("COMMIT");
+    wait_until(PATIENCE, "the end of the move", || {
+        last_job(&farm)["state"] == "done"
+    });
+    let mut client = app(&farm).expect("a login");
+    let value = client.value(&format!("SELECT n FROM counters WHERE k = {key}"));
+    assert_eq!(value, "77");
+}
+
+/// The target's primary is exchanged while both sides are compared at it: what is brought from then on comes to the new one.
+fn a_move_goes_on_at_another_primary_of_its_target(release: Release) {
+    let flags = ["--groups", "3", "--replicas", "1"];
+    let Some(farm) = Farm::start_on(release, &[&flags[..], release.xa_flags()].concat()) else {
+        return;
+    };
+    prepare(&farm, "SLOTS", "g1,g2");
+    let mut late = farm.primary("g2").client();
+    let key = late.value("SELECT MIN(k) FROM shop.counters");
+    late.run("BEGIN");
+    late.run(&format!("UPDATE shop.counters SET n = 77 WHERE k = {key}"));
+    let shard = farm.shard_on("g2");
+    let words = [
+        "move_shard",
+        &*shard,
+        "g3",
+        "--hold_ms=60000",
+        "--synchronous=false",
+    ];
+    farm.json(&[&["sharding"], &words[..]].concat());
+    wait_until(PATIENCE, "the cut", || last_job(&farm)["step"] == "cut");
+    let before = farm.primary("g3");
+    farm.json(&["group", "promote", "g3"]);
+    late.run("COMMIT");
+    wait_until(PATIENCE, "the end of the move", || {
+        last_job(&farm)["state"] == "done"
+    });
+    assert_ne!(farm.primary("g3").name, before.name);
+    let mut client = app(&farm).expect("a login");
+    let value = client.value(&format!("SELECT n FROM counters WHERE k = {key}"));
+    assert_eq!(value, "77");
+}
+
+testkit::on_both_engines! {
+    a_move_waits_for_writers_of_nobody,
+    a_move_goes_on_at_another_primary_of_its_target,
 }
 
 /// The move that was begun last.

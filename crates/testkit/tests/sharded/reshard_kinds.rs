@@ -14,6 +14,9 @@ use testkit::{Client, Farm, Release, wait_until};
 /// For a move on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Clients wait for a cut as long as it takes on a machine that is busy.
+const CUT_WAIT: &str = "failover_wait_ms=120000";
+
 /// Rows of each key.
 const ROWS: u64 = 10;
 
@@ -208,7 +211,7 @@ impl Drop for End<'_> {
 }
 
 fn farm(release: Release) -> Option<Farm> {
-    let flags = ["--groups", "3", "--replicas", "0"];
+    let flags = ["--groups", "3", "--replicas", "0", "--set", CUT_WAIT];
     Farm::start_on(release, &[&flags[..], release.xa_flags()].concat())
 }
 
@@ -413,16 +416,14 @@ struct Site {
 fn two_routers(release: Release) -> Option<Site> {
     let etcd = Etcd::start(1)?;
     let own = [("read_only", "ON"), ("max_connections", "600")];
-    let servers = (0..3).map(|_| Server::start_with(release, &own));
-    let servers: Option<Vec<Server>> = servers.collect();
-    let servers = servers?;
+    let servers = Server::start_some(3, release, &own)?;
     let store = format!("etcd={}", etcd.urls());
     // Without the word that says what they are.
     let settings = release.xa_flags().get(1..).unwrap_or_default();
     let routers: Vec<Farm> = (1..=2)
         .map(|number| {
             let name = format!("router_name=r{number}");
-            Farm::serve(&[&[&*store, &*name], settings].concat())
+            Farm::serve(&[&[&*store, &*name, CUT_WAIT], settings].concat())
         })
         .collect();
     for (number, server) in servers.iter().enumerate() {

@@ -430,6 +430,9 @@ fn it_may_end(farm: &Farm, client: &mut Client) {
         .args(["-9", &pid.to_string()])
         .status();
     assert!(done.expect("it can be sent").success());
+    // An account that may make no tables on the primary that stands in waits until it is there again.
+    let mut reader = Client::connect(farm.sql, "reader", "secret").expect("its account is there");
+    assert_eq!(reader.value(JOIN), "40");
     assert_eq!(client.value(JOIN), "40");
     wait_for_scratch(client);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use faults::Plant;
 use testkit::farm::Member;
 use testkit::{Farm, Release};
 
@@ -25,10 +26,17 @@ impl Sharded {
     pub fn start(release: Release, groups: usize, seed: u64) -> Option<Sharded> {
         let groups = groups.to_string();
         let mut flags = vec!["--groups", &*groups, "--replicas", "0"];
-        // Tables are sent where that moves less, which an operator has to allow.
-        flags.extend(["--set", "broadcast_bytes_max=4194304"]);
+        let misjudges = seed % 2 == 1;
+        // In half of the seeds sizes are wrong, and what is sent is soon too much.
+        if misjudges {
+            flags.extend(["--set", "broadcast_bytes_max=2000"]);
+        }
         flags.extend(release.xa_flags());
         let farm = Farm::start_on(release, &flags)?;
+        if misjudges {
+            let plant = farm.faults().join(Plant::MisjudgesSizes.name());
+            std::fs::write(plant, "").expect("a directory of faults");
+        }
         let mut members = farm.members();
         members.sort_by(|a, b| a.group.cmp(&b.group));
         Some(Sharded {

@@ -210,8 +210,8 @@ fn a_stream_ends_by_kill_and_drain_and_not_by_a_limit_for_statements() {
         return;
     };
     let door = Door::start(&[&server], |tuning| {
-        tuning.settings.statement_timeout_ms = 100;
-        tuning.settings.idle_timeout_s = 1;
+        tuning.settings.statement_timeout_ms = 1_500;
+        tuning.settings.idle_timeout_s = 3;
     });
     let mut writer = server.client();
     let mut readers = [703, 704].map(|id| {

@@ -204,7 +204,7 @@ fn groups_follow_a_document_and_a_rollback_says_what_it_leaves_alone() {
     assert_eq!(spare.expect("a spare")["mode"], "OFFLINE");
 
     // The primary changes and a server leaves: going back changes neither, and says so.
-    said(&farm, &["group", "promote", "g1", "g1-3"]);
+    farm.promote("g1", Some("g1-3"));
     said(&farm, &["group", "remove", "g1", "g1-2"]);
     let back = farm.json(&["config", "rollback", &before.to_string()]);
     let left = kinds(&back, "left alone").join("\n");

@@ -51,7 +51,7 @@ fn all_equal(farm: &Farm) {
 }
 
 fn replicas(farm: &Farm) -> (Member, Member) {
-    let primary = farm.primary_of("g1").expect("a primary");
+    let primary = farm.primary("g1");
     let mut others = farm.members().into_iter();
     let mut next = || {
         others
@@ -119,7 +119,7 @@ fn is_filled_while_clients_write(release: Release, method: &str) {
     let (stop, thread) = writer(&farm);
     let (replica, _) = replicas(&farm);
     // A prepared branch travels with the files; its end comes by replication.
-    let mut owner = farm.primary_of("g1").expect("a primary").client();
+    let mut owner = farm.primary("g1").client();
     for sql in ["XA START 'b'", "INSERT INTO d.t (v) VALUES ('branch')"] {
         owner.run(sql);
     }
@@ -141,7 +141,7 @@ fn is_filled_while_clients_write(release: Release, method: &str) {
 
     // It leads and loses nothing of what it got.
     let address = format!("127.0.0.1:{}", replica.port);
-    farm.json(&["group", "promote", "g1", &address]);
+    farm.promote("g1", Some(&address));
     farm.client()
         .run("INSERT INTO d.t (v) VALUES ('by the filled one')");
     all_equal(&farm);

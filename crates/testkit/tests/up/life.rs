@@ -173,7 +173,7 @@ fn texts_are_read_by_the_sql_mode_of_the_servers() {
     replica.client().run(set);
     // Through Heddle, so that no connection from before serves another session.
     farm.client().run(set);
-    let primary = farm.primary_of("g1").expect("a primary");
+    let primary = farm.primary("g1");
     let primary = primary.client().value("SELECT @@server_id");
     let text = r"SELECT '\', @@server_id, GET_LOCK(CHAR(97), 0) -- '";
     // A connection from before has another mode, and gives one column.

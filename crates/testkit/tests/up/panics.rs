@@ -55,12 +55,12 @@ fn tasks_that_panic_go_on() {
 
     // A step of the failover fails, and the failover does not.
     let_panic(&farm, Chore::FailoverStep);
-    let primary = farm.primary_of("g1").expect("a primary");
+    let primary = farm.primary("g1");
     kill(&primary);
     wait_for_panic(&farm, Chore::FailoverStep);
     client.run("INSERT INTO d.t VALUES (2)");
     assert_eq!(client.value("SELECT COUNT(*) FROM d.t"), "2");
-    let now = farm.primary_of("g1").expect("a primary");
+    let now = farm.primary("g1");
     assert_ne!(now.name, primary.name);
     assert!(events(&farm, "task_panicked") >= 7);
     login_of_a_new_account(&farm, &mut client);

@@ -15,12 +15,6 @@ fn checksum(member: &Member) -> Option<String> {
     Some(format!("{reply:?}"))
 }
 
-fn primary_of(farm: &Farm) -> Option<String> {
-    let rows = farm.json(&["group", "lookup_servers", "g1", "--status=PRIMARY"]);
-    let address = rows.first()?["address"].as_str()?;
-    Some(address.to_owned())
-}
-
 fn comes_back(release: Release) {
     let Some(farm) = Farm::start_on(release, &["--replicas", "2"]) else {
         return;
@@ -29,10 +23,8 @@ fn comes_back(release: Release) {
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(50))");
     client.run("INSERT INTO d.t (v) VALUES ('one'), ('two')");
-    let old = primary_of(&farm).expect("a primary");
+    let primary = &farm.primary("g1");
     let members = farm.members();
-    let is_old = |member: &&Member| old.ends_with(&format!(":{}", member.port));
-    let primary = members.iter().find(is_old).expect("in farm.json");
     let others: Vec<&Member> = members
         .iter()
         .filter(|it| it.port != primary.port)

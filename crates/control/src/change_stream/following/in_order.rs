@@ -140,13 +140,13 @@ impl Follower {
         };
         self.wait_for_all_in_order(order, primary).await?;
         self.tell_tables().await?;
+        let mut all = self.all_parts(primary, &ended.parts).await?;
         // Kept to the end: a transaction's lines stand together.
         let mut outlet = Arc::clone(&self.outlet).lock_owned().await;
         self.begin_telling(ended, next, &with, &mut outlet);
         let so_far = self.so_far(ended);
         let within = |index| inside(&so_far, &ended.gtid, index);
-        self.tell_parts(primary, &ended.parts, &within, &mut outlet)
-            .await?;
+        self.tell_parts(&mut all, &within, &mut outlet).await?;
         if let Next::Decided(id, _) = next {
             for group in &with {
                 let branch = (id, group.as_str(), &ended.gtid);
@@ -307,12 +307,14 @@ impl Follower {
             skip: told.unwrap_or(0),
         };
         outlet.teller(group).begin_branch(of);
+        let queues = self.readings.queues(group);
         let mut parts = match &branch.parts {
             Parts::Kept(parts) => AllParts::Kept(parts.iter()),
             Parts::Reread { behind, gtid } => {
                 let primary = self.source.of(group).primary().await.ok_or_else(torn)?;
                 let timeout_ms = self.source.timeout_ms();
-                AllParts::read(behind, gtid, &primary.login, timeout_ms).await?
+                let from = (&primary.login, &queues.again);
+                AllParts::read(behind, gtid, from, timeout_ms).await?
             }
         };
         while let Some(part) = parts.next().await? {
@@ -324,11 +326,8 @@ impl Follower {
                 outlet.teller(&own).announce(before, &mut begin);
                 lines.splice(0..0, begin);
             }
-            for Told { line, index } in lines {
-                let reached = within(index.unwrap_or(0));
-                self.reached = Some(reached.clone());
-                outlet.tell(&own, &line, reached).await?;
-            }
+            let telling = async { Ok(self.tell_lines(lines, within, outlet).await?) };
+            parts.hold(telling).await?;
             told.map_err(|why| Trouble::Broken("error", why))?;
         }
         let so_far = outlet.teller(group).end_branch();

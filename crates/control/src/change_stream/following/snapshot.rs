@@ -71,7 +71,12 @@ impl Follower {
         // Others have told branches of this group meanwhile.
         let told = self.order.as_ref().map(|it| it.take_notes(group, true));
         note_all(reading, told.unwrap_or_default())?;
-        if let Some((chunk, stale)) = reading.due(&reached.told) {
+        // A chunk is told between transactions.
+        let due = match outlet.told_in_part() {
+            Some(_) => None,
+            None => reading.due(&reached.told),
+        };
+        if let Some((chunk, stale)) = due {
             let (time_s, table) = (now_s(), Arc::clone(&chunk.read.table));
             let is_stale = |key: &str| stale.contains(&name_of(&table.database, &table.name, key));
             let teller = outlet.teller(group);

@@ -2,6 +2,7 @@
 //! they think, runs the statement where that is wanted, and looks for cures. Of how many rows come one group is asked
 //! by EXPLAIN, and the others are taken to be like it.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use execute::client::answer::Answers;
@@ -16,17 +17,22 @@ use execute::variables::session_variables::SessionVariables;
 use farm::shard::UNEVEN;
 use farm::sharding::Sharding;
 use farm::{Snapshot, error};
-use planner::advise;
+use planner::{Answer as Planned, Estimate, Source, advise};
 use sqltext::Class;
 
 use super::tree::{self, Facts, Node, Ran, Row, Took};
 use super::words::{Asking, Form};
-use super::{Explained, Told, explain_place};
+use super::{Explained, Told, explain_place, planned_rows};
+use crate::learned;
 use crate::place::inner;
 use crate::place::planned::estimate::estimate;
 
 /// So many ways out are named, of those that change least.
 const CURES_MAX: usize = 3;
+
+/// Of a run that was to send tables.
+const TURNED_BACK: &str = "tables were to be sent to the groups; more rows came than that is worth, or a group refused \
+                           them, so the statement was gathered";
 
 const COLUMNS: [&str; 7] = [
     "tier",
@@ -53,32 +59,65 @@ pub(crate) async fn explain_placed(session: &mut Session, asking: &Asking) -> Re
     }
 }
 
+/// What each row of the table is thought to give: what it gave before, else what servers expect.
+async fn expected(
+    session: &Session,
+    rows: &[Row],
+    planned: Option<&Planned>,
+) -> Vec<Option<Estimate>> {
+    let (core, user, variables) = (&session.core, &session.user, &session.variables);
+    let sending = planned.and_then(|planned| planned.sending.as_deref());
+    let gathered = planned.filter(|_| sending.is_none());
+    let before = gathered.map_or(Vec::new(), |it| learned::ran(core, variables, it).fetches);
+    if before.len() == rows.len() && !rows.is_empty() {
+        let estimate = |it: planner::Seen| Estimate {
+            rows: it.last.rows,
+            bytes: Some(it.last.bytes),
+            source: Source::Learned,
+        };
+        return before.into_iter().map(|it| Some(estimate(it))).collect();
+    }
+    let told = |rows: u64| Estimate {
+        rows,
+        bytes: None,
+        source: Source::Statistics,
+    };
+    let asked = estimate(core, user, variables, rows).await;
+    let mut all: Vec<Option<Estimate>> = asked.into_iter().map(|it| it.map(told)).collect();
+    let sent = sending.map_or(&[][..], |it| &it.expected[..]);
+    for (known, sent) in all.iter_mut().zip(sent) {
+        *known = Some(*sent);
+    }
+    all
+}
+
 /// Answers with what is known of a statement over several groups, in the form that is asked for.
 pub async fn tell(session: &mut Session, told: Told, asking: &Asking) -> Result<(), End> {
-    let planned = told.planned.as_ref().map(|(planned, _)| &**planned);
+    let mut planned = told.planned.as_ref().map(|(planned, _)| &**planned);
     let mut facts = Facts {
-        rows: estimate(&session.core, &session.user, &session.variables, &told.rows).await,
+        expected: expected(session, &told.rows, planned).await,
         cures: cures(&session.core, &session.variables, &told).await,
         note: uneven(&session.core.snapshot()),
         ran: None,
     };
-    let sending = planned.and_then(|planned| planned.sending.as_deref());
-    let expected = sending.map_or(&[][..], |it| &it.expected[..]);
-    for (rows, volume) in facts.rows.iter_mut().zip(expected) {
-        *rows = Some(volume.rows);
-    }
+    let mut rows = Cow::Borrowed(&told.rows);
     if asking.runs {
         match run(session, &asking.statement).await? {
             Ok(ran) => facts.ran = Some(ran),
             Err(heard) => return session.client.pass_refusal(&heard).await,
         }
+        let sending = planned.and_then(|planned| planned.sending.as_deref());
+        if let Some(sending) = sending.filter(|_| session.run.profile.turned_back) {
+            planned = Some(&sending.instead);
+            rows = Cow::Owned(planned_rows(&sending.instead));
+            facts.expected.clear();
+            facts.note = Some(TURNED_BACK.to_owned());
+        }
     }
     let answer = match (asking.form, asking.runs) {
         // It always had this form.
-        (Form::Unsaid | Form::Table | Form::Other, false) if asking.own => {
-            table(&told.rows, &facts)
-        }
-        _ => drawn(&tree::tree(&told.rows, planned, &facts), asking),
+        (Form::Unsaid | Form::Table | Form::Other, false) if asking.own => table(&rows, &facts),
+        _ => drawn(&tree::tree(&rows, planned, &facts), asking),
     };
     send_answer(&mut session.client, &session.variables, &session.transaction, answer).await
 }
@@ -136,7 +175,8 @@ fn table(rows: &[Row], facts: &Facts) -> Answer {
         let cells = row.clone().map(Some).into_iter();
         cells.chain([rows.map(|rows| rows.to_string()), cure.clone()]).collect()
     };
-    let estimates = facts.rows.iter().copied().chain(std::iter::repeat(None));
+    let estimates = facts.expected.iter().map(|it| it.map(|it| it.rows));
+    let estimates = estimates.chain(std::iter::repeat(None));
     Answer {
         columns: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows.iter().zip(estimates).map(row).collect(),

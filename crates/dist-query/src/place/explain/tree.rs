@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use planner::{Answer as Planned, Finish, Sending};
+use planner::{Answer as Planned, Estimate, Finish, Sending};
 use serde_json::{Map, Value};
 
 /// A step and those in front of it.
@@ -16,9 +16,8 @@ pub(crate) struct Node {
     pub does: String,
     /// What is sent there.
     pub sql: Option<String>,
-    /// So many rows it is thought to give, and their bytes.
-    pub rows: Option<u64>,
-    pub bytes: Option<u64>,
+    /// So much it is thought to give.
+    pub expected: Option<Estimate>,
     pub took: Option<Took>,
     /// Why nothing better will do.
     pub reason: Option<String>,
@@ -44,8 +43,8 @@ pub type Row = [String; 5];
 /// What is known of a statement besides how it is carried out.
 #[derive(Clone, Default)]
 pub(crate) struct Facts {
-    /// For each row of the table.
-    pub rows: Vec<Option<u64>>,
+    /// What each row of the table is thought to give.
+    pub expected: Vec<Option<Estimate>>,
     pub cures: Vec<String>,
     pub note: Option<String>,
     pub ran: Option<Ran>,
@@ -97,7 +96,7 @@ impl Facts {
     /// Those of what comes behind so many fragments.
     fn behind(&self, count: usize) -> Facts {
         let mut rest = self.clone();
-        rest.rows.drain(..count.min(rest.rows.len()));
+        rest.expected.drain(..count.min(rest.expected.len()));
         if let Some(ran) = &mut rest.ran {
             ran.fetches.retain(|(of, ..)| *of >= count);
             ran.fetches.iter_mut().for_each(|(of, ..)| *of -= count);
@@ -122,13 +121,11 @@ impl Facts {
 fn broadcasts(rows: &[Row], sending: &Sending, facts: &Facts) -> Vec<Node> {
     let step = |(at, [_, groups, sql, then, _]): (usize, &Row)| {
         let (took, before) = facts.fetched(at);
-        let expected = sending.expected.get(at);
         Node {
             place: place(groups),
             does: format!("broadcast {}: {then}", at + 1),
             sql: Some(sql.clone()),
-            rows: expected.map(|it| it.rows),
-            bytes: expected.map(|it| it.bytes),
+            expected: sending.expected.get(at).copied(),
             took,
             before,
             ..Node::default()
@@ -158,7 +155,7 @@ fn plain(rows: &[Row], facts: &Facts) -> Node {
         }
         .to_owned(),
         sql: Some(sql.clone()),
-        rows: facts.rows.get(at).copied().flatten(),
+        expected: facts.expected.get(at).copied().flatten(),
         before: match facts.ran.as_ref().filter(|_| rows.len() == 1) {
             Some(ran) => ran.parts.iter().map(part).collect(),
             None => Vec::new(),
@@ -190,7 +187,7 @@ fn gathered(rows: &[Row], planned: &Planned, facts: &Facts) -> Node {
                 _ => format!("fetch {}, into {}", place_of + 1, scratch.tables[at].name),
             },
             sql: Some(sql),
-            rows: facts.rows.get(at).copied().flatten(),
+            expected: facts.expected.get(at).copied().flatten(),
             took,
             before,
             ..Node::default()
@@ -258,10 +255,14 @@ pub(crate) fn lines(root: &Node) -> Vec<String> {
 fn put_lines(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let margin = "    ".repeat(depth);
     let mut first = format!("{margin}-> {}: {}", node.place, node.does);
-    match (node.rows, node.bytes) {
-        (Some(rows), Some(bytes)) => first += &format!("  (about {rows} rows, {bytes} bytes)"),
-        (Some(rows), None) => first += &format!("  (about {rows} rows)"),
-        (None, _) => {}
+    if let Some(Estimate {
+        rows,
+        bytes,
+        source,
+    }) = node.expected
+    {
+        let bytes = bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+        first += &format!("  (about {rows} rows{bytes}, {source})");
     }
     if let Some(took) = node.took {
         first += &format!("  (actual rows={} bytes={}", took.rows, took.bytes);
@@ -301,11 +302,12 @@ pub(crate) fn json(root: &Node) -> Value {
     if let Some(sql) = &root.sql {
         put("sql", sql.as_str().into());
     }
-    if let Some(rows) = root.rows {
-        put("rows", rows.into());
-    }
-    if let Some(bytes) = root.bytes {
-        put("bytes", bytes.into());
+    if let Some(expected) = root.expected {
+        put("rows", expected.rows.into());
+        if let Some(bytes) = expected.bytes {
+            put("bytes", bytes.into());
+        }
+        put("rows_from", expected.source.to_string().into());
     }
     if let Some(took) = root.took {
         put("actual_rows", took.rows.into());
@@ -332,6 +334,7 @@ pub(crate) fn json(root: &Node) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use planner::Source;
 
     fn row(cells: [&str; 5]) -> Row {
         cells.map(str::to_owned)
@@ -352,7 +355,11 @@ mod tests {
             time: None,
         };
         let mut facts = Facts {
-            rows: vec![Some(9)],
+            expected: vec![Some(Estimate {
+                rows: 9,
+                bytes: None,
+                source: Source::Statistics,
+            })],
             note: Some("a note".to_owned()),
             ..Facts::default()
         };
@@ -360,7 +367,7 @@ mod tests {
         let expected = [
             "-> router: rows are appended",
             "   note: a note",
-            "    -> g1, g2: the whole statement  (about 9 rows)",
+            "    -> g1, g2: the whole statement  (about 9 rows, statistics)",
             "       SELECT 1 FROM t",
         ];
         assert_eq!(text, expected);
@@ -379,6 +386,7 @@ mod tests {
         let json = json(&tree);
         assert_eq!(json["steps"][0]["steps"][0]["actual_rows"], 2);
         assert_eq!(json["steps"][0]["rows"], 9);
+        assert_eq!(json["steps"][0]["rows_from"], "statistics");
         assert_eq!(json["actual_ms"], 1.5);
     }
 

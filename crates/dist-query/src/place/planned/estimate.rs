@@ -1,6 +1,7 @@
 //! How many rows a part of a statement has, by what a server expects: one group is asked by EXPLAIN, and the
 //! others are taken to be like it.
 
+use backend::Table;
 use execute::per_core::Core;
 use execute::session::user::SessionUser;
 use execute::variables::session_variables::SessionVariables;
@@ -29,23 +30,77 @@ pub(in crate::place) async fn estimate(
     all
 }
 
-pub(crate) async fn rows_of_part(
+async fn rows_of_part(
     core: &Core,
     user: &SessionUser,
     variables: &SessionVariables,
     groups: &str,
     text: &str,
 ) -> Option<u64> {
+    let parts = [(groups.to_owned(), text)];
+    let tables = explained(core, user, variables, &parts).await?;
+    rows_of_table(variables, tables.first()?, groups)
+}
+
+/// The same of several parts; groups are asked for all of theirs at once.
+pub(super) async fn rows_of_parts(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    parts: Vec<(String, &str)>,
+) -> Vec<Option<u64>> {
+    let mut all = vec![None; parts.len()];
+    let mut left: Vec<usize> = (0..parts.len()).collect();
+    while let Some(&first) = left.first() {
+        let group = asked(&parts[first].0).0.to_owned();
+        let same = |at: &usize| asked(&parts[*at].0).0 == group;
+        let (now, later): (Vec<usize>, Vec<usize>) = left.into_iter().partition(same);
+        left = later;
+        let own: Vec<(String, &str)> = now.iter().map(|at| parts[*at].clone()).collect();
+        match explained(core, user, variables, &own).await {
+            Some(tables) if tables.len() == now.len() => {
+                for (at, table) in now.into_iter().zip(&tables) {
+                    all[at] = rows_of_table(variables, table, &parts[at].0);
+                }
+            }
+            // It refuses one of them.
+            _ => {
+                for at in now {
+                    let (groups, text) = &parts[at];
+                    all[at] = rows_of_part(core, user, variables, groups, text).await;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The group that is asked, and how many like it have rows.
+fn asked(groups: &str) -> (&str, u64) {
     let (names, count) = match groups.strip_prefix(ANY) {
         Some(names) => (names, 1),
         None => (groups, groups.split(',').count() as u64),
     };
+    (names.split(',').next().unwrap_or_default(), count)
+}
+
+/// What the group of the first part says of how it would run them all.
+async fn explained(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    parts: &[(String, &str)],
+) -> Option<Vec<Table>> {
     let snapshot = core.snapshot();
-    let group = snapshot.group(names.split(',').next()?)?;
+    let group = snapshot.group(asked(&parts.first()?.0).0)?;
     let pass = &user.identity.pass;
     let taken = core.take_from_primary(group.number, pass, &variables.state, false);
-    let question = format!("EXPLAIN {text}");
-    let table = taken.await.ok()?.ask(question.as_bytes()).await.ok()?;
+    let questions: Vec<String> = parts.iter().map(|(_, text)| format!("EXPLAIN {text}")).collect();
+    let questions: Vec<&[u8]> = questions.iter().map(String::as_bytes).collect();
+    taken.await.ok()?.ask_each(&questions).await.ok()
+}
+
+fn rows_of_table(variables: &SessionVariables, table: &Table, groups: &str) -> Option<u64> {
     let (rows, filtered) = match variables.mode.dialect {
         Dialect::MariaDb => (8, None),
         Dialect::MySql => (9, Some(10)),
@@ -64,6 +119,6 @@ pub(crate) async fn rows_of_part(
             of * share / 100.0
         })
         .product();
-    let all = product.ceil() * count as f64;
+    let all = product.ceil() * asked(groups).1 as f64;
     (all.is_finite() && all >= 0.0).then_some(all as u64)
 }

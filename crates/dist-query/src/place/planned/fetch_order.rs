@@ -12,6 +12,7 @@ use execute::variables::session_variables::SessionVariables;
 use planner::{Answer, Finish, Fragment};
 use sqltext::{Dialect, Digest};
 
+use crate::learned;
 use crate::place::planned::estimate;
 
 /// A server's guess of how many rows a fragment has is asked for anew after so long.
@@ -24,7 +25,12 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub(super) fn order_by_known(core: &Core, variables: &SessionVariables, answer: &mut Answer) {
     let known = known_rows(core, variables, answer);
     let filtered = variables.mode.dialect == Dialect::MySql;
-    planner::order_by_size(answer, &known, filtered);
+    let learned = match known.is_empty() {
+        true => Vec::new(),
+        false => learned::each_whole(core, variables, answer),
+    };
+    let learned: Vec<Option<u64>> = learned.iter().map(|it| it.map(|it| it.last.rows)).collect();
+    planner::order_by_size(answer, &known, filtered, &learned);
 }
 
 /// The rows of each fragment, as far as servers were asked; nothing where nobody asks them.
@@ -54,16 +60,15 @@ pub(in crate::place) async fn order_by_size(
     if shapes.iter().all(is_fresh) {
         return;
     }
+    let stale = answer.fragments.iter().zip(&shapes).filter(|(_, shape)| !is_fresh(shape));
+    let (parts, shapes): (Vec<_>, Vec<_>) =
+        stale.map(|(it, shape)| ((groups(it), it.text.as_str()), *shape)).unzip();
     let asked = async {
-        for (fragment, shape) in answer.fragments.iter().zip(&shapes) {
-            if is_fresh(shape) {
-                continue;
-            }
-            let groups = groups(fragment);
-            let text = &fragment.text;
-            if let Some(rows) = estimate::rows_of_part(core, user, variables, &groups, text).await {
+        let told = estimate::rows_of_parts(core, user, variables, parts).await;
+        for (shape, rows) in shapes.into_iter().zip(told) {
+            if let Some(rows) = rows {
                 let made_s = core.now_s.get();
-                core.statements.plans.sizes.put(*shape, Guess { rows, made_s });
+                core.statements.plans.sizes.put(shape, Guess { rows, made_s });
             }
         }
     };
@@ -84,7 +89,7 @@ fn shapes(variables: &SessionVariables, answer: &Answer) -> Vec<Digest> {
     }
 }
 
-/// As [`estimate::rows_of_part`] has them.
+/// As [`estimate::rows_of_parts`] has them.
 pub(in crate::place) fn groups(fragment: &Fragment) -> String {
     let all = fragment.groups.join(",");
     match fragment.any {

@@ -6,7 +6,7 @@
 
 use mysql_wire::Malformed;
 use mysql_wire::result::TextRow;
-use planner::{Part, Written};
+use planner::{Part, Volume, Written};
 use sqltext::Dialect;
 
 use crate::scatter::result_writer::Described;
@@ -43,12 +43,24 @@ impl Carried {
     }
 
     /// Takes up a table with its rows.
-    pub fn take(&mut self, part: &Part, loading: Loading) {
+    ///
+    /// # Errors
+    /// A row is none of this table.
+    pub fn take(&mut self, part: &Part, loading: &Loading) -> Result<(), Malformed> {
         self.creates.push(part.create.clone().into_bytes());
         self.names.push(part.name.clone());
         let head = head(self.dialect, &part.into);
-        let insert = |values: Vec<u8>| [head.as_bytes(), &values].concat();
-        self.inserts.extend(loading.values().map(insert));
+        let mut rows = Vec::new();
+        for row in loading.rows() {
+            if rows.len() >= INSERT_BYTES {
+                self.inserts.push([head.as_bytes(), &std::mem::take(&mut rows)].concat());
+            }
+            put_row(&mut rows, &part.columns, row)?;
+        }
+        if !rows.is_empty() {
+            self.inserts.push([head.as_bytes(), &rows].concat());
+        }
+        Ok(())
     }
 
     /// What takes them away.
@@ -75,72 +87,67 @@ fn head(dialect: Dialect, into: &str) -> String {
     }
 }
 
-/// The rows of one table, as they come.
+/// The rows of one table, as they came.
 pub(crate) struct Loading {
-    columns: Vec<Written>,
-    /// Values of INSERTs, the last of which may grow.
-    values: Vec<Vec<u8>>,
+    /// Each behind the number of its bytes.
+    raw: Vec<u8>,
     bytes_max: u64,
-    pub rows: u64,
-    /// As the groups sent them.
-    pub bytes: u64,
+    pub volume: Volume,
 }
 
 impl Loading {
     /// Of no more bytes of rows than these.
-    pub fn new(part: &Part, bytes_max: u64) -> Loading {
+    pub fn new(bytes_max: u64) -> Loading {
         Loading {
-            columns: part.columns.clone(),
-            values: Vec::new(),
+            raw: Vec::new(),
             bytes_max,
-            rows: 0,
-            bytes: 0,
+            volume: Volume::default(),
         }
     }
 
-    /// Adds a text row; false where it is one too many.
-    ///
-    /// # Errors
-    /// The row is none of this table.
-    pub fn add(&mut self, row: &[u8]) -> Result<bool, Malformed> {
-        self.rows += 1;
-        self.bytes += row.len() as u64;
-        if self.bytes > self.bytes_max {
-            return Ok(false);
-        }
-        let full = self.values.last().is_none_or(|it| it.len() >= INSERT_BYTES);
-        if full {
-            self.values.push(Vec::new());
-        }
-        let Some(out) = self.values.last_mut() else {
-            return Ok(false);
-        };
-        out.extend_from_slice(if out.is_empty() { b"(" } else { b",(" });
-        let mut values = TextRow::new(row);
-        for (at, how) in self.columns.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            let value = values.next().ok_or(Malformed {
-                what: "a row with too few columns",
-            })??;
-            match value {
-                Some(value) => write(out, how, value),
-                None => out.extend_from_slice(b"NULL"),
-            }
-        }
-        if values.next().is_some() {
-            return Err(Malformed {
-                what: "a row with too many columns",
-            });
-        }
-        out.push(b')');
-        Ok(true)
+    /// Adds a text row; false where there are too many now.
+    pub fn add(&mut self, row: &[u8]) -> bool {
+        self.raw.extend_from_slice(&row.len().to_le_bytes());
+        self.raw.extend_from_slice(row);
+        self.volume.rows += 1;
+        self.volume.bytes += row.len() as u64;
+        self.volume.bytes <= self.bytes_max
     }
 
-    fn values(self) -> impl Iterator<Item = Vec<u8>> {
-        self.values.into_iter()
+    pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        let mut left = &self.raw[..];
+        std::iter::from_fn(move || {
+            let (length, rest) = left.split_first_chunk()?;
+            let (row, rest) = rest.split_at_checked(usize::from_le_bytes(*length))?;
+            left = rest;
+            Some(row)
+        })
     }
+}
+
+/// Writes a text row behind those that are there.
+fn put_row(out: &mut Vec<u8>, columns: &[Written], row: &[u8]) -> Result<(), Malformed> {
+    out.extend_from_slice(if out.is_empty() { b"(" } else { b",(" });
+    let mut values = TextRow::new(row);
+    for (at, how) in columns.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        let value = values.next().ok_or(Malformed {
+            what: "a row with too few columns",
+        })??;
+        match value {
+            Some(value) => write(out, how, value),
+            None => out.extend_from_slice(b"NULL"),
+        }
+    }
+    if values.next().is_some() {
+        return Err(Malformed {
+            what: "a row with too many columns",
+        });
+    }
+    out.push(b')');
+    Ok(())
 }
 
 /// Writes a value as an expression in ASCII.
@@ -212,7 +219,7 @@ mod tests {
             Written::Seconds,
             Written::Hex,
         ]);
-        let mut loading = Loading::new(&part, 1000);
+        let mut loading = Loading::new(1000);
         let mut row = Vec::new();
         let values: [Option<&[u8]>; 6] = [
             Some(b"-1.5"),
@@ -223,13 +230,13 @@ mod tests {
             Some(b"\x00\xFF"),
         ];
         encode_text_row(&mut row, &values);
-        assert_eq!(loading.add(&row), Ok(true));
+        assert!(loading.add(&row));
         row.clear();
         encode_text_row(&mut row, &[None, None, Some(b""), Some(b""), Some(b"1.5"), Some(b"")]);
-        assert_eq!(loading.add(&row), Ok(true));
-        assert_eq!(loading.rows, 2);
+        assert!(loading.add(&row));
+        assert_eq!((loading.volume.rows, loading.rows().count()), (2, 2));
         let mut carried = Carried::new(Dialect::MySql);
-        carried.take(&part, loading);
+        carried.take(&part, &loading).expect("its rows are well");
         let insert = String::from_utf8_lossy(&carried.inserts[0]).into_owned();
         let (head, values) = insert.split_once(" VALUES ").expect("an INSERT");
         assert!(head.starts_with("INSERT /*+ SET_VAR(sql_mode = "), "{head}");
@@ -248,17 +255,20 @@ mod tests {
         let part = part(vec![Written::Plain]);
         let mut row = Vec::new();
         encode_text_row(&mut row, &[Some(b"12345")]);
-        let mut loading = Loading::new(&part, 2 * row.len() as u64);
-        assert_eq!(loading.add(&row), Ok(true));
-        assert_eq!(loading.add(&row), Ok(true));
-        assert_eq!(loading.add(&row), Ok(false));
+        let mut loading = Loading::new(2 * row.len() as u64);
+        assert!(loading.add(&row));
+        assert!(loading.add(&row));
+        // The row that is one too many is kept, too: it has left its server.
+        assert!(!loading.add(&row));
+        assert_eq!(loading.rows().collect::<Vec<_>>(), [&row[..]; 3]);
+        let mut carried = Carried::new(Dialect::MariaDb);
+        carried.take(&part, &Loading::new(100)).expect("it has no rows");
+        assert!(carried.inserts.is_empty() && carried.creates.len() == 1);
         row.clear();
         encode_text_row(&mut row, &[]);
-        assert!(Loading::new(&part, 100).add(&row).is_err());
-        let empty = Loading::new(&part, 100);
-        let mut carried = Carried::new(Dialect::MariaDb);
-        carried.take(&part, empty);
-        assert!(carried.inserts.is_empty() && carried.creates.len() == 1);
+        let mut odd = Loading::new(100);
+        odd.add(&row);
+        assert!(carried.take(&part, &odd).is_err());
     }
 
     #[test]
@@ -266,12 +276,12 @@ mod tests {
         let part = part(vec![Written::Hex]);
         let mut row = Vec::new();
         encode_text_row(&mut row, &[Some(&[7; 100_000])]);
-        let mut loading = Loading::new(&part, 1 << 20);
+        let mut loading = Loading::new(1 << 20);
         for _ in 0..3 {
-            assert_eq!(loading.add(&row), Ok(true));
+            assert!(loading.add(&row));
         }
         let mut carried = Carried::new(Dialect::MariaDb);
-        carried.take(&part, loading);
+        carried.take(&part, &loading).expect("its rows are well");
         assert_eq!(carried.inserts.len(), 2);
         assert!(carried.inserts.iter().all(|it| it.starts_with(b"SET STATEMENT sql_mode = ")));
     }

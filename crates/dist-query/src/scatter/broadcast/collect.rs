@@ -8,7 +8,7 @@ use crate::scatter::rows::Trouble;
 /// Why not all rows have come.
 pub(super) enum Short {
     Groups(Trouble),
-    /// There are more than were expected.
+    /// There are more than were expected, the last of which is taken up, too.
     Bound,
 }
 
@@ -18,11 +18,11 @@ pub(super) async fn collect(feeds: &mut Feeds, loading: &mut Loading) -> Result<
         for feed in &mut feeds.all {
             loop {
                 match feed.step() {
-                    Event::Row => match loading.add(feed.row()) {
-                        Ok(true) => {}
-                        Ok(false) => return Err(Short::Bound),
-                        Err(odd) => return Err(Short::Groups(odd.into())),
-                    },
+                    Event::Row => {
+                        if !loading.add(feed.row()) {
+                            return Err(Short::Bound);
+                        }
+                    }
                     Event::Columns => {}
                     Event::Wait | Event::End => break,
                 }

@@ -8,7 +8,8 @@
 //!
 //! Must not know: how the tables were chosen.
 
-mod carried;
+pub(crate) mod begun;
+pub(in crate::scatter) mod carried;
 mod collect;
 
 use std::rc::Rc;
@@ -22,10 +23,11 @@ use execute::counters::count;
 use execute::execution::exec::{Job, Run, Shape};
 use execute::session::{Session, is_free};
 use farm::{GroupKind, ServerId};
-use planner::{Answer, Finish, Fragment, Merging, Sending};
+use planner::{Answer, Finish, Fragment, Merging, Sending, Volume};
 use routing::Level;
-use sqltext::{Class, Digest};
+use sqltext::Class;
 
+use self::begun::{Begun, Open};
 pub(crate) use self::carried::Carried;
 use self::carried::Loading;
 use self::collect::Short;
@@ -34,17 +36,32 @@ use super::result_writer::{Described, Form, ResultWriter};
 use super::rows::Trouble;
 use super::{Part, Scatter, Wanted, Word, close_scatter, end_scatter};
 use super::{gather, gathered, parts, pour, scatter_out, scatter_stuck, sift, stop};
+use crate::learned;
 
 /// Somebody stopped the statement, or its time was over: it is not begun again in another way.
 const STOPPED: [u16; 3] = [1317, 1969, 3024];
 
-/// What became of a fetch.
+/// What became of all fetches.
 enum Fetched {
-    All(Carried),
-    /// The statement is to be gathered.
-    Short,
+    /// What the groups are given; and the same rows for a gather, should a group refuse them.
+    All(Carried, Begun),
+    /// The statement is to be gathered, with what has come so far.
+    Short(Begun),
     /// The client has its answer.
     Answered,
+}
+
+/// How a statement is to be answered after all, and what has been fetched for that.
+pub(crate) struct Instead {
+    pub answer: Answer,
+    pub begun: Begun,
+}
+
+impl Instead {
+    fn of(answer: Answer) -> Option<Instead> {
+        let begun = Begun::default();
+        Some(Instead { answer, begun })
+    }
 }
 
 /// A part of a statement was refused that was given tables, so that the statement may be answered otherwise.
@@ -64,39 +81,43 @@ pub(crate) async fn broadcast(
     mut answer: Answer,
     shape: Shape,
     job: Job,
-) -> Result<Option<Answer>, End> {
+) -> Result<Option<Instead>, End> {
     let Some(sending) = answer.sending.take() else {
-        return Ok(Some(answer));
+        return Ok(Instead::of(answer));
     };
     if !may_send(session, &answer, &shape, job) {
-        return Ok(Some(*sending.instead));
+        return Ok(Instead::of(*sending.instead));
     }
     count(&session.core.counters.broadcasts);
     session.run.recording = None;
-    let answered = match Box::pin(fetch_all(session, &sending, shape, job)).await? {
-        Fetched::Answered => true,
-        Fetched::Short => false,
-        Fetched::All(carried) => {
+    let begun = match Box::pin(fetch_all(session, &sending, shape, job)).await? {
+        Fetched::Answered => return Ok(None),
+        Fetched::Short(begun) => begun,
+        Fetched::All(carried, begun) => {
             let shape = Shape {
                 level: Some(Level::Strong),
                 ..shape
             };
-            let whole = Box::pin(run_rest(session, &answer, carried, shape, job)).await?;
-            if !whole {
-                let (core, mode) = (&session.core, &session.variables.mode);
-                core.statements.plans.turn_back(&sending.instead, mode, now_s(session));
+            let before = session.run.profile.moved;
+            if Box::pin(run_rest(session, &answer, carried, shape, job)).await? {
+                let moved = session.run.profile.moved;
+                let rest = Volume {
+                    rows: moved.0.saturating_sub(before.0),
+                    bytes: moved.1.saturating_sub(before.1),
+                };
+                learned::learn_rest(&session.core, &session.variables, &sending, rest);
+                return Ok(None);
             }
-            whole
+            let (core, mode) = (&session.core, &session.variables.mode);
+            let plans = &core.statements.plans;
+            plans.turn_back(session.user.name(), &sending.instead, mode, core.now_s.get());
+            begun
         }
     };
-    match answered {
-        true => Ok(None),
-        false => {
-            count(&session.core.counters.broadcasts_turned_back);
-            session.run.profile.once_more();
-            Ok(Some(*sending.instead))
-        }
-    }
+    count(&session.core.counters.broadcasts_turned_back);
+    session.run.profile.turn_back(&sending.places, begun.is_empty());
+    let answer = *sending.instead;
+    Ok(Some(Instead { answer, begun }))
 }
 
 /// Nothing of the client's is on any connection, and all groups have primaries to make tables on.
@@ -132,50 +153,48 @@ async fn fetch_all(
     let mut avoid = Vec::new();
     let mut left = sending.bytes_max;
     let mut carried = Carried::new(session.variables.mode.dialect);
+    let mut begun = Begun::default();
     let mut described = gather::described_text(session, job).map(DescribedBy::Text);
     for (at, fragment) in sending.fragments.iter().enumerate() {
-        loop {
+        let (loading, open) = loop {
             let (first_part, began) = (session.run.profile.parts.len(), Instant::now());
-            let mut loading = Loading::new(&sending.tables[at], left);
+            let mut loading = Loading::new(left);
             let fetching =
                 fetch(session, fragment, &mut loading, &mut run, &mut avoid, &mut described);
             match Box::pin(fetching).await? {
                 Step::Again => session.run.profile.once_more(),
                 Step::Answered => return Ok(Fetched::Answered),
-                Step::Short => {
-                    learn(session, fragment, loading.rows);
-                    return Ok(Fetched::Short);
-                }
+                Step::Short => return Ok(Fetched::Short(begun)),
+                Step::Grown(open) => break (loading, Some(open)),
                 Step::Done => {
                     session.run.profile.fetched(at, first_part, began);
-                    learn(session, fragment, loading.rows);
-                    left = left.saturating_sub(loading.bytes);
-                    let counters = &session.core.counters;
-                    counters.broadcast_rows.fetch_add(loading.rows, Ordering::Relaxed);
-                    carried.take(&sending.tables[at], loading);
-                    break;
+                    break (loading, None);
                 }
             }
+        };
+        learned::learn_whole(&session.core, &session.variables, fragment, loading.volume);
+        if let Some(DescribedBy::Group(known)) = &described {
+            begun.described = Some(known.clone());
+        }
+        if let Some(open) = open {
+            if let Some(open) = begun.add(sending, at, loading, Some(open)) {
+                open.give_up(session, &run).await;
+            }
+            return Ok(Fetched::Short(begun));
+        }
+        left = left.saturating_sub(loading.volume.bytes);
+        let counters = &session.core.counters;
+        counters.broadcast_rows.fetch_add(loading.volume.rows, Ordering::Relaxed);
+        let taken = carried.take(&sending.tables[at], &loading);
+        begun.add(sending, at, loading, None);
+        if taken.is_err() {
+            return Ok(Fetched::Short(begun));
         }
     }
     if let Some(DescribedBy::Group(known)) = described {
         carried.described = known;
     }
-    Ok(Fetched::All(carried))
-}
-
-/// The next statement of the shape knows how many rows a fragment has.
-fn learn(session: &Session, fragment: &Fragment, rows: u64) {
-    let shape = shape_of(session, fragment);
-    session.core.statements.plans.learn(shape, rows, now_s(session));
-}
-
-fn shape_of(session: &Session, fragment: &Fragment) -> Digest {
-    Digest::of(fragment.text.as_bytes(), &session.variables.mode)
-}
-
-fn now_s(session: &Session) -> u64 {
-    session.core.now_s.get()
+    Ok(Fetched::All(carried, begun))
 }
 
 /// How the columns of the client's text are learnt.
@@ -189,7 +208,10 @@ enum DescribedBy {
 enum Step {
     Done,
     Again,
+    /// A group refused it.
     Short,
+    /// More has come than was expected, and more comes.
+    Grown(Box<Open>),
     Answered,
 }
 
@@ -221,29 +243,33 @@ async fn fetch(
         *described = Some(DescribedBy::Group(known));
     }
     let mut feeds = parts::start_parts(session, &scatter, &mut taken, run, false);
-    let short = collect::collect(&mut feeds, loading).await.err();
-    stop::end_feeds(&session.core, &session.handle, &mut feeds, short.is_some()).await;
+    let trouble = match collect::collect(&mut feeds, loading).await {
+        Ok(()) => None,
+        Err(Short::Groups(trouble)) => Some(trouble),
+        Err(Short::Bound) => {
+            let open = Open {
+                scatter,
+                taken,
+                feeds,
+            };
+            return Ok(Step::Grown(Box::new(open)));
+        }
+    };
+    stop::end_feeds(&session.core, &session.handle, &mut feeds, trouble.is_some()).await;
     end_scatter(&session.handle, &mut session.run);
     let done = Done::of(taken, feeds, &mut session.run.profile);
-    match short {
-        Some(Short::Groups(trouble)) => {
-            if is_refused(&done, &trouble) {
-                parts::leave_parts(session, run, done);
-                return Ok(Step::Short);
-            }
-            let result_writer = ResultWriter::new(Form::Text, session.client.capabilities);
-            let word = Word::Trouble(trouble);
-            let again = close_scatter(session, run, avoid, done, result_writer, word).await?;
-            Ok(if again { Step::Again } else { Step::Answered })
-        }
-        other => {
-            parts::leave_parts(session, run, done);
-            Ok(match other {
-                None => Step::Done,
-                Some(_) => Step::Short,
-            })
-        }
+    let Some(trouble) = trouble else {
+        parts::leave_parts(session, run, done);
+        return Ok(Step::Done);
+    };
+    if is_refused(&done, &trouble) {
+        parts::leave_parts(session, run, done);
+        return Ok(Step::Short);
     }
+    let result_writer = ResultWriter::new(Form::Text, session.client.capabilities);
+    let word = Word::Trouble(trouble);
+    let again = close_scatter(session, run, avoid, done, result_writer, word).await?;
+    Ok(if again { Step::Again } else { Step::Answered })
 }
 
 /// Has the groups answer the rest. False: nothing has been told to the client.
@@ -264,7 +290,8 @@ async fn run_rest(
     let merging: &Merging = match &answer.finish {
         Finish::Merge(merging) => merging,
         Finish::Scratch(_) => {
-            return gather::gather_carrying(session, answer, Some(carried), shape, job).await;
+            let with = (Some(carried), Begun::default());
+            return gather::gather_carrying(session, answer, with, shape, job).await;
         }
     };
     let mut all: Vec<Part> = Vec::new();

@@ -5,11 +5,19 @@ use mysql_wire::result::TextRow;
 use planner::{FIELD_END, Part, ROW_END, Written, put_field};
 use sqltext::put_string;
 
+use super::seen::Seen;
+
 /// An INSERT is sent when it is as long; a row that is longer goes alone.
 const INSERT_BYTES: usize = 1 << 20;
 
+/// The same where a file may follow: servers read that faster than an INSERT, and it takes a trip more to begin.
+const INSERT_BYTES_BEFORE_FILE: usize = 64 << 10;
+
 /// So many bytes of a file are sent at once.
 const PIECE_BYTES: usize = 256 << 10;
+
+/// So many values of a column are taken up.
+const SEEN_MAX: usize = 100_000;
 
 /// The rows of one table, as many as are sent at once.
 pub struct Loader<'p> {
@@ -17,24 +25,42 @@ pub struct Loader<'p> {
     text: Vec<u8>,
     /// Where the rows begin in the text.
     head: usize,
+    /// An INSERT is no longer.
+    insert_bytes: usize,
     /// Rows become lines of a file.
     is_file: bool,
+    /// Values of columns that are taken up.
+    pub seen: Vec<Seen>,
     /// Rows and their bytes so far.
     pub rows: u64,
     pub bytes: u64,
 }
 
 impl<'p> Loader<'p> {
-    pub fn new(part: &'p Part) -> Loader<'p> {
-        let text = format!("INSERT INTO {} VALUES ", part.into).into_bytes();
+    /// `before_file`: what is more than a short INSERT takes comes as a file.
+    pub fn new(part: &'p Part, before_file: bool) -> Loader<'p> {
+        let text = head(part);
         Loader {
             part,
             head: text.len(),
             text,
+            insert_bytes: match before_file {
+                true => INSERT_BYTES_BEFORE_FILE,
+                false => INSERT_BYTES,
+            },
             is_file: false,
+            seen: Vec::new(),
             rows: 0,
             bytes: 0,
         }
+    }
+
+    /// Rows from now on come as INSERTs after all. None waits to be sent.
+    pub fn give_up_file(&mut self) {
+        self.insert_bytes = INSERT_BYTES;
+        self.is_file = false;
+        self.text = head(self.part);
+        self.head = self.text.len();
     }
 
     /// Rows from now on are lines of a file. None waits to be sent.
@@ -63,6 +89,10 @@ impl<'p> Loader<'p> {
             let value = values.next().ok_or(Malformed {
                 what: "a row with too few columns",
             })??;
+            if let Some(value) = value {
+                let seen = self.seen.iter_mut().filter(|it| it.column == at);
+                seen.for_each(|it| it.add(value, SEEN_MAX));
+            }
             match (self.is_file, value) {
                 (true, value) => put_field(&mut self.text, how, value),
                 (false, Some(value)) => write(&mut self.text, how, value),
@@ -85,7 +115,7 @@ impl<'p> Loader<'p> {
         let most = if self.is_file {
             PIECE_BYTES
         } else {
-            INSERT_BYTES
+            self.insert_bytes
         };
         self.text.len() >= most
     }
@@ -104,6 +134,11 @@ impl<'p> Loader<'p> {
     pub fn clear(&mut self) {
         self.text.truncate(self.head);
     }
+}
+
+/// What an INSERT begins with.
+fn head(part: &Part) -> Vec<u8> {
+    format!("INSERT INTO {} VALUES ", part.into).into_bytes()
 }
 
 /// Writes a value as an expression. The text is read in a character set of single bytes and without
@@ -160,7 +195,7 @@ mod tests {
                 Written::Hex,
             ],
         };
-        let mut loader = Loader::new(&part);
+        let mut loader = Loader::new(&part, false);
         assert!(loader.is_empty());
         let mut row = Vec::new();
         let values: [Option<&[u8]>; 5] = [
@@ -195,6 +230,9 @@ mod tests {
         assert_eq!(loader.rows, 4);
         loader.clear();
         assert!(loader.is_empty());
+        loader.give_up_file();
+        assert!(loader.is_empty());
+        assert_eq!(loader.text(), b"INSERT INTO `s`.t VALUES ");
         row.clear();
         encode_text_row(&mut row, &[None]);
         assert!(loader.add(&row).is_err());

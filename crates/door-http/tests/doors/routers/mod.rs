@@ -15,8 +15,11 @@ use farm::{Kill, Killed, Victim};
 
 use crate::running::{NoRows, Running, credentials};
 
-/// Of one question.
-pub const LIMIT: Duration = Duration::from_millis(300);
+/// Of one question, whose answer a busy machine may be long in giving.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Of a question that nobody answers.
+pub const SILENCE: Duration = Duration::from_millis(300);
 
 /// A data plane that remembers.
 #[derive(Default)]
@@ -91,7 +94,7 @@ pub async fn house_of(
     let published = Arc::new(farm::Published::from_pointee(empty));
     let mut settings = Settings::new(credentials());
     settings.peers.transport = Arc::new(HttpPeers);
-    settings.peers.peer_timeout_ms = 200;
+    settings.peers.peer_timeout_ms = u64::try_from(LIMIT.as_millis()).expect("a minute");
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     // Let go before the door takes it.
     let free = std::net::TcpListener::bind(listen).and_then(|it| it.local_addr());
@@ -156,9 +159,16 @@ impl House {
 
 /// Two routers over one store; the second one leads.
 pub async fn two() -> (House, House, tempfile::TempDir) {
+    two_of(|_, _| {}).await
+}
+
+/// The same, the first with other settings.
+pub async fn two_of(
+    tune: impl FnOnce(&mut Settings, SocketAddr),
+) -> (House, House, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
-    let (one, two) = tokio::join!(house(1, Arc::clone(&store)), house(2, store));
+    let (one, two) = tokio::join!(house_of(1, Arc::clone(&store), tune), house(2, store));
     one.knows(&[&two.peer], Leads::Slot(2));
     two.knows(&[&one.peer], Leads::Here);
     (one, two, dir)

@@ -96,6 +96,11 @@ pub(super) const COMMON: &[Need] = &[
     ),
     data(Shards, "INSERT", ROWS_IN),
     data(Shards, "DELETE", ROWS_OUT),
+    data(
+        Shards,
+        "LOCK TABLES",
+        "a move waits for writers that no session has any more",
+    ),
     data(Shards, "CREATE", MADE),
     data(Shards, "ALTER", ALTERED),
     data(Shards, "REFERENCES", KEYS),

@@ -15,6 +15,7 @@ pub fn login(server: &Server) -> Login {
         password: String::new(),
         tls: LinkTls::Off,
         known: engine::Known::Nothing,
+        engine: None,
     }
 }
 

@@ -50,7 +50,7 @@ impl Core {
     /// The published snapshot has a new primary, a paused group, or a server that was cut off.
     pub fn turned(&self) {
         self.heed_settings();
-        self.follow(&self.shared.published.load());
+        self.follow(&self.glance());
     }
 
     /// Ends the connections that the snapshot cuts off, and wakes who waited for it.
@@ -158,7 +158,7 @@ impl Core {
     async fn hold_login(&self, hold: &mut Option<Hold>) -> bool {
         let now_us = self.now_us();
         let limit_us = self.settings().failover_wait_ms * 1000;
-        if limit_us == 0 || self.is_draining() || !is_tended(&self.shared.published.load(), HOME) {
+        if limit_us == 0 || self.is_draining() || !is_tended(&self.glance(), HOME) {
             return false;
         }
         if hold.is_none() && self.is_crowded() {
@@ -185,7 +185,7 @@ impl Core {
 
     /// The group's primary, or whoever serves reads while nobody takes writes.
     pub fn primary_target(&self, seat: u32) -> Result<Target, ConnectionError> {
-        let snapshot = self.shared.published.load();
+        let snapshot = self.glance();
         let group = group_of(&snapshot, seat);
         let primary = group.and_then(|g| g.primary()).filter(|s| s.serves_writes());
         let any = || group.and_then(|g| g.servers.iter().find(|s| s.serves_reads()));
@@ -199,13 +199,29 @@ impl Core {
     }
 }
 
+/// Waits once for what a statement needs beside its group's servers, for at most `left_us`. False: somebody ended the
+/// statement, and the client has been told.
+pub async fn wait_once(session: &mut Session, hold: &mut Hold, left_us: u64) -> Result<bool, End> {
+    let seat = session.connections.current.group;
+    let waiting = session.core.wait(Some(&session.handle), seat, hold, Cause::Failure, left_us);
+    let wake = waiting.await;
+    if session.handle.killed.get() || session.core.is_draining() {
+        return Err(session::last_word(&session.core, &mut session.client).await);
+    }
+    if wake == Wake::Interrupted {
+        session.handle.at_servers.started.set(None);
+        session.client.error(&error::QUERY_KILLED, &[]).await?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
 /// Waits until the statement may be tried again that `cause` kept from running. To be called only
 /// while nothing of it is done.
 pub async fn hold(session: &mut Session, run: &mut Run, cause: Cause) -> Result<Turn, End> {
     let began_us = session.core.now_us();
     let limit_us = session.promises.failover_wait_ms * 1000;
-    let tended =
-        is_tended(&session.core.shared.published.load(), session.connections.current.group);
+    let tended = is_tended(&session.core.glance(), session.connections.current.group);
     if run.hold.is_none() {
         if limit_us == 0 || !tended || session.core.is_draining() {
             return Ok(Turn::Over { waited_ms: 0 });

@@ -42,7 +42,7 @@ impl GroupConnections {
             Some(Tie::Prepares(name, _)) if failed => drop(ties.prepared.remove(&name)),
             Some(tie) if !failed => ties.note(tie, harmless),
             None if !failed || several => {
-                let reads = shape.verb == Verb::Handler;
+                let reads = matches!(shape.verb, Verb::Handler);
                 ties.unsure |= if reads { made - Pins::HANDLER } else { made };
             }
             _ => {}
@@ -71,7 +71,7 @@ impl GroupConnections {
     /// True when [`GroupConnections::note_ties`] must hear of the statement.
     pub(crate) fn may_tie(&self, shape: &Shape) -> bool {
         let made = Pins::of(shape.class, shape.verb, shape.facts);
-        made.intersects(FOLLOWED) || (self.ties.is_some() && shape.verb == Verb::Drop)
+        made.intersects(FOLLOWED) || (self.ties.is_some() && matches!(shape.verb, Verb::Drop))
     }
 }
 

@@ -7,6 +7,7 @@ use backend::{Connection, Lease, Pass, SessionState};
 use enginesql::position::wait_for;
 use farm::{Group, Position, Server, ServerId, Snapshot};
 use futures_channel::oneshot;
+use reactor::rarely;
 use recorder::Awaited;
 use rowcache::ClientWrites;
 
@@ -57,7 +58,7 @@ fn ask_followers(core: &Core, snapshot: &Snapshot) {
             ask_follower(&core, seat, id, &pass).await;
             core.waits.acks.asked.borrow_mut().remove(&id);
             // Somebody may have come since the last question.
-            follow_acks(&core, &core.shared.published.load());
+            follow_acks(&core, &core.glance());
         })
         .detach();
     }
@@ -125,11 +126,12 @@ impl Copies {
         if gtid.is_empty() {
             return !connection.is_cut();
         }
-        let holds = limit(&self.core.shared.published.load(), seat).is_some();
+        let holds = limit(&self.core.glance(), seat).is_some();
         if holds && !self.await_copy(seat, connection, gtid).await {
             return false;
         }
-        note_acknowledged(&self.core, connection, gtid, &self.writes)
+        let position = Position::read(connection.engine(), gtid);
+        note_acknowledged(&self.core, connection, position.as_ref(), &self.writes)
     }
 
     async fn await_copy(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
@@ -181,21 +183,21 @@ impl Copies {
 fn note_acknowledged(
     core: &Core,
     connection: &Connection,
-    gtid: &[u8],
+    position: Option<&Position>,
     writes: &ClientWrites,
 ) -> bool {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let mut groups = snapshot.groups.iter();
     let found = groups.find_map(|group| Some((group, group.server(connection.server)?)));
     let Some((group, server)) = found else {
         return true;
     };
-    let Some(position) = Position::read(connection.engine(), gtid) else {
+    let Some(position) = position else {
         writes.doubt(group);
         return true;
     };
-    writes.note(group, &position);
-    server.fresh.acknowledge(&position);
+    writes.note(group, position);
+    server.fresh.acknowledge(position);
     let now = core.shared.published.load();
     now.server(connection.server).is_none_or(|server| server.term <= connection.term)
 }
@@ -209,10 +211,9 @@ pub(crate) async fn may_tell(
     changes: &mut Changes,
 ) -> bool {
     let gtid = changes.gtid.as_deref().unwrap_or_default();
-    let holds =
-        limit(&session.core.shared.published.load(), session.connections.current.group).is_some();
+    let holds = limit(&session.core.glance(), session.connections.current.group).is_some();
     if holds
-        && !Box::pin(
+        && !rarely(
             copies(&session.core, &session.handle, &session.user, &session.transaction).await_copy(
                 session.connections.current.group,
                 connection,
@@ -224,7 +225,8 @@ pub(crate) async fn may_tell(
         return false;
     }
     changes.held = gtid.len();
-    note_acknowledged(&session.core, connection, gtid, &session.transaction.writes)
+    let position = changes.position(connection.engine());
+    note_acknowledged(&session.core, connection, position, &session.transaction.writes)
 }
 
 /// What tells whether this session's commits are safe.

@@ -28,13 +28,13 @@ pub fn note_promises(
     session: &mut Session,
     connection: &Connection,
     shape: &Shape,
-    changes: &Changes,
+    changes: &mut Changes,
     failed: bool,
     in_transaction: bool,
 ) -> bool {
     let mut doubt = false;
-    if let Some(gtid) = &changes.gtid {
-        match Position::read(connection.engine(), gtid) {
+    if changes.gtid.is_some() {
+        match changes.position(connection.engine()) {
             Some(position) => require(&session.core, &mut session.connections, position),
             None => (session.connections.current.seen.unproved, doubt) = (true, true),
         }
@@ -48,7 +48,7 @@ pub fn note_promises(
     session.promises.wrote |= shape.writes;
     let began_us = std::mem::take(&mut session.promises.began_us);
     let counts = session.promises.counts || session.promises.row_cache;
-    if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
+    if counts && (shape.class == Class::Read || matches!(shape.verb, Verb::Select)) {
         let (server, ended_us) = (connection.server, session.core.now_us());
         session.connections.current.seen.last_read = Some(LastRead { server, ended_us });
         if connection.is_guarded() {
@@ -100,7 +100,7 @@ pub(crate) async fn prove_writes(
     lease.release();
     if writable {
         client_level::prove_to_client(core, connections, transaction, &position);
-        require(core, connections, position);
+        require(core, connections, &position);
         connections.current.seen.unproved = false;
     }
 }
@@ -140,12 +140,12 @@ impl GroupConnections {
 }
 
 /// The session has this of the current group from now on.
-pub fn require(core: &Core, connections: &mut GroupConnections, position: Position) {
-    let snapshot = core.shared.published.load();
+pub fn require(core: &Core, connections: &mut GroupConnections, position: &Position) {
+    let snapshot = core.glance();
     let mut executed = None;
     if let Some(group) = connections.group(&snapshot) {
         connections.current.seen.turn(group.timeline());
-        executed = group.executed();
+        executed = position.may_have_gaps().then(|| group.executed()).flatten();
     }
     let executed = executed.as_ref().map(|known| &known.position);
     connections.current.seen.raise(position, executed);
@@ -159,13 +159,13 @@ pub fn note_committed(
     promises: &mut Promises,
     gtid: &str,
 ) {
-    let snapshot = core.shared.published.load();
+    let snapshot = core.glance();
     let primary = connections.group(&snapshot).and_then(|group| group.primary());
     let engine = primary.map(|server| server.engine);
     match engine.and_then(|engine| Position::parse(engine, gtid)) {
         Some(position) => {
             client_level::tell_client(core, connections, transaction, Some(&position));
-            require(core, connections, position);
+            require(core, connections, &position);
         }
         None => {
             client_level::tell_client(core, connections, transaction, None);

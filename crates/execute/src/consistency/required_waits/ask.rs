@@ -50,7 +50,7 @@ async fn ask_for_required(core: &Core, connection: &mut Connection, required: &P
         return false;
     };
     let came = answer.first().is_some_and(|value| value == b"0");
-    if came && let Some(server) = core.shared.published.load().server(server) {
+    if came && let Some(server) = core.glance().server(server) {
         server.fresh.raise(required);
     }
     question.answer(came);

@@ -61,7 +61,7 @@ pub(crate) fn tagged(
         let bytes = Header::parse(rest).map_or(0, |header| header.payload_bytes);
         let frame = rest.get(..HEADER_BYTES + bytes)?;
         match tagged && bytes < TEXT_BYTES_MAX {
-            true => tag_frame(&mut out, frame, comment.as_str()),
+            true => tag_frame(&mut out, frame, comment.as_bytes()),
             false => out.extend_from_slice(frame),
         }
         rest = &rest[frame.len()..];
@@ -72,11 +72,11 @@ pub(crate) fn tagged(
 }
 
 /// Writes a COM_QUERY or COM_STMT_PREPARE with the comment in front of its text.
-fn tag_frame(out: &mut Vec<u8>, frame: &[u8], comment: &str) {
+fn tag_frame(out: &mut Vec<u8>, frame: &[u8], comment: &[u8]) {
     let payload = &frame[HEADER_BYTES..];
     packet::write_with(out, &mut 0, |out| {
         out.push(payload[0]);
-        out.extend_from_slice(comment.as_bytes());
+        out.extend_from_slice(comment);
         out.extend_from_slice(&payload[1..]);
     });
 }
@@ -90,7 +90,7 @@ mod tests {
         let mut frame = Vec::new();
         packet::write(&mut frame, &mut 0, b"\x03INSERT");
         let mut out = Vec::new();
-        tag_frame(&mut out, &frame, "/*heddle:a-1*/ ");
+        tag_frame(&mut out, &frame, b"/*heddle:a-1*/ ");
         assert_eq!(&out[HEADER_BYTES..], b"\x03/*heddle:a-1*/ INSERT");
         assert_eq!(usize::from(out[0]), out.len() - HEADER_BYTES);
     }

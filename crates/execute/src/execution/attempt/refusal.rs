@@ -84,9 +84,7 @@ fn refusal_in_transaction(
         return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
     }
     let log = connections.current.replay.as_ref()?;
-    if relayed::is_killed(handle)
-        || !is_tended(&core.shared.published.load(), connections.current.group)
-    {
+    if relayed::is_killed(handle) || !is_tended(&core.glance(), connections.current.group) {
         return None;
     }
     let error = log.may_be_repeated().then(|| read_only_error(client, outcome, pipe));

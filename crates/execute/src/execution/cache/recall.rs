@@ -66,7 +66,7 @@ pub(crate) fn keep_reply(session: &mut Session, outcome: &Outcome, server: Serve
         let entry = entry_of(point.kept_as(), &reply, outcome, 0);
         return vouch::keep_point(&session.core, &session.client, *point, server, &reply, entry);
     }
-    let snapshot = session.core.shared.published.load();
+    let snapshot = session.core.glance();
     let Some(server) = snapshot.server(server) else {
         return;
     };

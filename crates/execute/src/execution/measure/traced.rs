@@ -6,48 +6,38 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use farm::Snapshot;
 use farm::local::is_local;
-use mysql_wire::query::text_attribute;
+use mysql_wire::query::text_attributes;
 use mysql_wire::result::Value;
 use mysql_wire::statement::Execute;
 use sqltext::Origin;
-use statistics::{Call, Door, Peer, Span, TraceContext, Traced};
+use statistics::{Call, Door, Exemplar, Peer, Span, TraceContext, Traced};
 
 use crate::counters::count;
 use crate::execution::exec::{Job, text_shape};
+use crate::execution::profile::commands;
 use crate::execution::profile::laps::Lap;
 use crate::execution::statement_run::Measured;
 use crate::session::Session;
-
-/// As clients of MySQL and sqlcommenter call the W3C's trace context.
-const TRACEPARENT: &str = "traceparent";
 
 /// The span of the statement that begins, by what the comments of its text and its attributes say; `None` where it is
 /// not traced.
 #[inline]
 pub(crate) fn begin(session: &Session, job: Job, origin: &mut Origin) -> Option<Box<TraceContext>> {
-    if origin.trace.is_empty() && text_shape::has_attributes(&session.client) {
-        by_attribute(session, job, origin);
+    if text_shape::has_attributes(&session.client) {
+        match job {
+            Job::Frame(_) => {
+                let attributes = session.client.request.attributes();
+                origin.take_attributes(text_attributes(attributes));
+            }
+            Job::Execute(id) => origin.take_attributes(bound(session, id).unwrap_or_default()),
+            _ => {}
+        }
     }
     session.core.digests.trace(&origin.trace)
 }
 
-/// Takes over the trace context among the attributes of a text or an execution.
-fn by_attribute(session: &Session, job: Job, origin: &mut Origin) {
-    let request = &session.client.request;
-    if let Job::Frame(_) = job
-        && let Some(value) = text_attribute(request.attributes(), TRACEPARENT)
-    {
-        origin.take_trace(value);
-    }
-    if let Job::Execute(id) = job
-        && let Some(value) = bound(session, id)
-    {
-        origin.take_trace(value);
-    }
-}
-
-/// The attribute of an execution.
-fn bound(session: &Session, id: u32) -> Option<&[u8]> {
+/// The attributes of an execution that are texts.
+fn bound(session: &Session, id: u32) -> Option<Vec<(&[u8], &[u8])>> {
     let statement = session.prepared.statements.get(&id)?;
     let body = session.client.request.payload().get(1..)?;
     let execute = Execute::decode(body, statement.params, true).ok()?;
@@ -62,13 +52,15 @@ fn bound(session: &Session, id: u32) -> Option<&[u8]> {
         ..execute
     };
     let params = typed.param_kinds().ok()?;
-    let at = params.iter().position(|param| param.name == TRACEPARENT.as_bytes())?;
     let kinds: Vec<_> = params.iter().map(|param| param.kind).collect();
     let values = typed.decode_params(&kinds, |_| false).ok()?;
-    match values.get(at) {
-        Some(Value::Bytes(text)) => Some(*text),
+    let own = usize::from(statement.params);
+    let pairs = params.into_iter().zip(values).skip(own);
+    let texts = pairs.filter_map(|(param, value)| match value {
+        Value::Bytes(text) => Some((param.name, text)),
         _ => None,
-    }
+    });
+    Some(texts.collect())
 }
 
 /// The traced statement is over: what there is to tell goes to the exporter.
@@ -80,7 +72,8 @@ pub(crate) fn end(session: &mut Session, measured: &Measured, call: &Call, door:
         return;
     };
     let laps = session.run.profile.take_laps();
-    let laps = laps.map(|laps| laps.end(call.error, call.rows_read)).unwrap_or_default();
+    let mut laps = laps.map(|laps| laps.end(call.error, call.rows_read)).unwrap_or_default();
+    commands::place(&measured.commands, &mut laps);
     let now = Now(Instant::now(), SystemTime::now());
     let snapshot = session.core.glance();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -95,6 +88,7 @@ pub(crate) fn end(session: &mut Session, measured: &Measured, call: &Call, door:
         user: text(session.user.name()),
         client: client.filter(|_| door == Door::Sql),
         database: text(measured.state.database().unwrap_or_default()),
+        prepares: measured.prepares(),
         group: session.run.profile.group(&snapshot).to_owned(),
         digest: measured.digest,
         text: match measured.digest {
@@ -107,6 +101,15 @@ pub(crate) fn end(session: &mut Session, measured: &Measured, call: &Call, door:
         ended_ns: now.ns(now.0),
         spans: laps.into_iter().map(|lap| span(&now, &snapshot, measured.began, lap)).collect(),
     };
+    if !traced.prepares {
+        let exemplar = Exemplar {
+            trace: context.trace,
+            us: call.total_us(),
+            at_ms: call.at_ms,
+        };
+        let of = (traced.kind, door, &*traced.group);
+        session.core.digests.measured().exemplars.keep(of, exemplar);
+    }
     count(match queue.offer(traced) {
         true => &session.core.counters.statements_traced,
         false => &session.core.counters.statements_traced_dropped,

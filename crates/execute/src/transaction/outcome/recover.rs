@@ -205,7 +205,7 @@ pub(crate) fn lost_on(
             false => String::new(),
         },
         after: reported.unwrap_or_default(),
-        opened: connection.opened,
+        opened: connection.moments.opened,
         began_us: run.began_us,
     })
 }
@@ -221,16 +221,15 @@ async fn find_out(
     let Some(on) = run.lost_on.take() else {
         return Known::Unknown("the connection is not known".to_owned());
     };
-    let group = core.shared.published.load();
+    let group = core.glance();
     let group = connections.group(&group).map(|group| group.name.to_string());
-    let now_us = core.now_us();
     let lost = LostWrite {
         group: group.unwrap_or_default(),
         server: tried.plan.server,
         thread_id: on.thread_id,
         tag: on.tag,
         after: on.after,
-        sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
+        sent_us: on.began_us,
         opened_s: on.opened.elapsed().as_secs(),
     };
     let (tell, told) = futures_channel::oneshot::channel();

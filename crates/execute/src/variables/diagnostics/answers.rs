@@ -67,12 +67,12 @@ pub(crate) fn must_recall(
     shape: &Shape,
 ) -> bool {
     let nothing = shape.facts.contains(Facts::WARNINGS)
-        && shape.verb != Verb::GetDiagnostics
+        && !matches!(shape.verb, Verb::GetDiagnostics)
         && !variables.diagnostics.any
         && ![0, handle.id].contains(&connection.owner.warned);
     let told = variables.diagnostics.told()
         && shape.facts.contains(Facts::WARNINGS)
-        && shape.verb != Verb::GetDiagnostics;
+        && !matches!(shape.verb, Verb::GetDiagnostics);
     nothing || told || !statement_run::still_knows(handle, run, connection)
 }
 

@@ -33,22 +33,18 @@ const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 /// The file or the server cannot be read, or what it says cannot be told.
 pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
     let out = BufWriter::new(std::io::stdout().lock());
+    let wanted = Wanted {
+        databases: flags.database.clone(),
+        tables: flags.table.clone(),
+        ..Wanted::default()
+    };
     let mut printer = Printer {
         out,
         as_sql: flags.sql,
         session: Session::default(),
         loads: flags.local_load.clone().unwrap_or_else(std::env::temp_dir),
-        teller: Teller::new(
-            "",
-            Wanted {
-                databases: flags.database.clone(),
-                tables: flags.table.clone(),
-            },
-        ),
-        wanted: Wanted {
-            databases: flags.database.clone(),
-            tables: flags.table.clone(),
-        },
+        teller: Teller::new("", wanted.clone()),
+        wanted,
         is_closed: false,
     };
     let path = Path::new(&flags.of);

@@ -18,7 +18,7 @@ use mysql_wire::packet;
 use mysql_wire::status::Status;
 
 use crate::authentication::login;
-use crate::authentication::login::{no_client_has, process_of};
+use crate::authentication::login::{PROCESS, PROGRAM, attribute, no_client_has};
 use crate::authentication::offer;
 use crate::authentication::offer::PASSED_ON;
 use crate::authentication::prove;
@@ -70,12 +70,14 @@ pub async fn login(
         return Err(login::turn_away(client, &refusal).await);
     }
     let admission = prove::authenticate(core, client, peer, claim).await?;
-    let process = login.attributes.and_then(process_of);
+    let process = attribute(login.attributes, PROCESS).map(Box::from);
+    let program = attribute(login.attributes, PROGRAM).and_then(sqltext::program_tag);
     let database = login.database.filter(|name| !name.is_empty()).map(<[u8]>::to_vec);
     Ok(Identity {
         pass: core.pools.pass(admission.profile),
         database,
         process,
+        program,
         admin: admission.admin,
         account_place: Some(admission.account_place),
     })

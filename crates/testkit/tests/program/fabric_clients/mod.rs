@@ -114,12 +114,7 @@ impl Stage {
     }
 
     fn primary_port(&self, group: &str) -> u16 {
-        let mut port = None;
-        wait_until(SOON, "a primary", || {
-            port = self.farm.primary_of(group).map(|member| member.port);
-            port.is_some()
-        });
-        port.expect("it was waited for")
+        self.farm.primary(group).port
     }
 
     /// Where a connection to the group goes.
@@ -293,11 +288,7 @@ fn clients_go_on(addresses: Addresses) {
     stage.done("group.promote", &["g2"]);
     assert_ne!(stage.primary_port("g2"), before);
     stage.all_go_on(&mut subjects, "a switch-over");
-    stage
-        .farm
-        .primary_of("g2")
-        .expect("a primary")
-        .signal("KILL");
+    stage.farm.primary("g2").signal("KILL");
     stage.all_go_on(&mut subjects, "the death of the primary");
     stage.reports_arrive(&mut subjects);
     stage.reports_are_counted(&subjects);

@@ -3,6 +3,8 @@
 use engine::topology::Follower;
 use engine::{Observation, Replica};
 
+use crate::observe::samples::observation;
+
 use super::*;
 
 /// A server on this port, by which it is told from others; it follows the one on `of`.
@@ -40,14 +42,10 @@ fn named(port: u16, of: Option<u16>, followers: &[u16]) -> Named {
         place: Place {
             observation: Observation {
                 version: version.text.clone(),
-                uuid: None,
                 server_id: port.into(),
                 read_only: of.is_some(),
-                sql_mode: String::new(),
-                logins_set_mode: false,
-                gtid: String::new(),
                 replica: of.map(replica),
-                acks: None,
+                ..observation()
             },
             version,
             account: "'heddle'@'%'".to_owned(),
