@@ -55,12 +55,16 @@ pub fn template(binary: &Binary, cache: &Path) -> Result<PathBuf, Error> {
         return Ok(finished); // Another process made it while we waited for the lock.
     }
     let building = cache.join(format!("{key}.building"));
-    remove_tree(&building)?;
-    fs::create_dir_all(&building).map_err(Error::file("create directory", &building))?;
-    match binary.engine {
-        Engine::MariaDb => initialise_mariadb(binary, &building)?,
-        Engine::MySql => initialise_mysql(binary, &building)?,
+    let temporary = cache.join(format!("{key}.tmp"));
+    for folder in [&building, &temporary] {
+        remove_tree(folder)?;
+        fs::create_dir_all(folder).map_err(Error::file("create directory", folder))?;
     }
+    match binary.engine {
+        Engine::MariaDb => initialise_mariadb(binary, &building, &temporary)?,
+        Engine::MySql => initialise_mysql(binary, &building, &temporary)?,
+    }
+    remove_tree(&temporary)?;
     // A copied identity would make every server the same one; each makes its own when it starts.
     let _ = fs::remove_file(building.join("auto.cnf"));
     fs::rename(&building, &finished).map_err(Error::file("rename", &building))?;
@@ -87,16 +91,16 @@ pub(crate) fn instantiate(template: &Path, data: &Path) -> Result<(), Error> {
     fs::rename(&building, data).map_err(Error::file("rename", &building))
 }
 
-fn initialise_mysql(binary: &Binary, data: &Path) -> Result<(), Error> {
-    let mut command = initialiser(binary, data);
+fn initialise_mysql(binary: &Binary, data: &Path, temporary: &Path) -> Result<(), Error> {
+    let mut command = initialiser(binary, data, temporary);
     command.arg("--initialize-insecure");
     finish(binary, command, Vec::new())
 }
 
 /// What `mariadb-install-db` does, without the script: not every package has it, and it wants to
 /// resolve host names.
-fn initialise_mariadb(binary: &Binary, data: &Path) -> Result<(), Error> {
-    let mut command = initialiser(binary, data);
+fn initialise_mariadb(binary: &Binary, data: &Path, temporary: &Path) -> Result<(), Error> {
+    let mut command = initialiser(binary, data, temporary);
     command.args([
         "--bootstrap",
         "--enforce-storage-engine=",
@@ -145,7 +149,10 @@ fn initialise_mariadb(binary: &Binary, data: &Path) -> Result<(), Error> {
 }
 
 /// The options that both engines share. Durability does not matter until the rename.
-fn initialiser(binary: &Binary, data: &Path) -> Command {
+///
+/// A MariaDB server that starts deletes all temporary tables in its directory for them, so that one is its own: in
+/// `/tmp` it would delete those of the machine's other servers, which answer with error 6 then, or crash.
+fn initialiser(binary: &Binary, data: &Path, temporary: &Path) -> Command {
     let mut command = binary.command();
     command
         .arg("--no-defaults")
@@ -156,6 +163,7 @@ fn initialiser(binary: &Binary, data: &Path) -> Command {
             binary.share().join("charsets").display()
         ))
         .arg(format!("--datadir={}", data.display()))
+        .arg(format!("--tmpdir={}", temporary.display()))
         .arg(format!("--innodb-log-file-size={REDO_LOG}"))
         .args([
             "--skip-log-bin",
