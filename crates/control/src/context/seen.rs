@@ -123,6 +123,11 @@ impl Seen {
         self.died(error.to_string())
     }
 
+    /// True at the failure with which a server is dead by its probes alone, and not at those that come behind it.
+    pub(crate) fn just_failed_often(&self, failures_max: u32) -> bool {
+        self.failures == failures_max.max(1)
+    }
+
     /// It is dead, for this reason.
     pub(crate) fn died(&mut self, reason: String) -> Option<Turn> {
         let turn = (self.health.alive || !self.known).then_some(Turn::Died);
@@ -190,9 +195,12 @@ mod tests {
         assert!(seen.health.alive);
         assert_eq!(seen.failed(&silent(), 2), None);
         assert!(seen.health.alive, "one failure may be the network's");
+        assert!(!seen.just_failed_often(2));
         assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
         assert!(!seen.health.alive && seen.health.error.contains("1000 ms"));
+        assert!(seen.just_failed_often(2));
         assert_eq!(seen.failed(&silent(), 2), None, "told once");
+        assert!(!seen.just_failed_often(2), "at one of them only");
         assert_eq!(seen.answered(of_primary(true)), Some(Turn::CameAlive));
         assert_eq!(seen.health.error, "");
         assert_eq!(

@@ -153,6 +153,14 @@ impl Context {
         self.sessions.turned();
     }
 
+    /// Ends the sessions' connections to a server that is silent. Whatever they sent there gets no answer; they repeat
+    /// elsewhere what may be repeated.
+    pub(crate) fn end_connections(&self, id: u32) {
+        *self.state().standing.terms.entry(id).or_default() += 1;
+        self.publish_server(id);
+        self.sessions.turned();
+    }
+
     /// True for a member that does not lead, while no change of primary may give it another role.
     pub(crate) fn stays_a_replica(&self, id: u32) -> bool {
         let state = self.state();

@@ -25,6 +25,18 @@ pub(crate) fn failed(error: Error) -> Failed {
     }
 }
 
+/// No answer came from the server, and nothing says that its process is gone: connections to it do not end by themselves.
+pub(crate) fn is_silence(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Timeout { .. }
+            | Error::Connect {
+                nobody_listens: false,
+                ..
+            }
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +64,8 @@ mod tests {
             server: server(),
             number: 7,
         };
+        assert!(is_silence(&late) && is_silence(&connect(false)));
+        assert!(!is_silence(&lost) && !is_silence(&connect(true)));
         for (error, fault) in [
             (connect(true), Fault::Refused),
             // Somebody answers there, but it is not the server.

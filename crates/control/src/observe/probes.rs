@@ -11,6 +11,7 @@ use farm::{GroupKind, Status};
 use faults::Chore;
 
 use crate::context::seen::{Seen, Turn};
+use crate::observe::fault::is_silence;
 use crate::observe::stance::{Stance, stance};
 use catalog::event::Event;
 use catalog::record::ServerRecord;
@@ -156,13 +157,15 @@ impl Probes {
         let server = recorder::Server(id);
         recorder::note(0, recorder::Step::ProbeFailed { server });
         let failures_max = self.context.settings().observation.probe_failures;
-        let turn = self
-            .context
-            .state()
-            .seen
-            .entry(id)
-            .or_default()
-            .failed(error, failures_max);
+        let (turn, often) = {
+            let mut state = self.context.state();
+            let seen = state.seen.entry(id).or_default();
+            let turn = seen.failed(error, failures_max);
+            (turn, seen.just_failed_often(failures_max))
+        };
+        if often && is_silence(error) && self.context.stays_a_replica(id) {
+            self.context.end_connections(id);
+        }
         if matches!(error, Error::Certificate { .. }) && turn == Some(Turn::Died) {
             self.tell_of_stranger(id, error);
         }

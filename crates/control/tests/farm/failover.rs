@@ -243,6 +243,23 @@ fn a_frozen_primary_is_replaced_and_fenced_when_it_goes_on() {
 }
 
 #[test]
+fn connections_to_a_frozen_replica_are_ended() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[1].freeze();
+    plane.wait_server("is silent, and sessions leave it", &servers[1], |server| {
+        !server.health.alive && server.term == 1
+    });
+    servers[1].thaw();
+    plane.wait_server("answers again", &servers[1], |server| {
+        server.health.alive && server.term == 1
+    });
+}
+
+#[test]
 fn a_switch_over_moves_the_writes_and_back() {
     let Some(servers) = servers::<3>() else {
         return;

@@ -6,3 +6,4 @@ mod outcomes;
 mod resume;
 mod shutdown;
 mod signs;
+mod silence;
