@@ -86,6 +86,7 @@ counters! {
     gathered_rows "Rows that were fetched from their groups for them.";
     gathers_on_stand_in "Those of them that ran on a primary in place of the scratch server.";
     broadcasts "SELECTs over several groups for which small tables were fetched to be sent to the groups.";
+    shuffles "Those SELECTs for which rows of tables were divided among the groups.";
     broadcast_rows "Rows of tables that were sent so.";
     broadcast_bytes "Bytes of the statements with them, to all groups together.";
     broadcasts_turned_back "Those SELECTs that were gathered after all: more rows than expected, or a server that refused the tables.";

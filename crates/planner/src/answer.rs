@@ -2,6 +2,7 @@
 //!
 //! Must not know: how an answer is found; [`crate::tiers`] does that.
 
+mod division;
 mod estimate;
 pub(crate) mod reduced;
 mod renamed;
@@ -14,6 +15,7 @@ use sqltext::Mode;
 use crate::merge::{self, Aggregate, Comparison, Having, Key, List};
 use crate::place::Tables;
 
+pub use division::{Division, Goes};
 pub use estimate::{Estimate, Source};
 pub use reduced::{Passed, Reduced, Reduction};
 
@@ -49,18 +51,21 @@ pub struct Answer {
     pub otherwise: Option<Box<Answer>>,
 }
 
-/// Tables that are put on the groups of an answer before its fragments run there.
+/// Tables that are put on the groups of an answer before its fragments run there, whole or each group's part of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sending {
     /// What their rows are fetched with. No group's rows of one depend on those of another.
     pub fragments: Vec<Fragment>,
     /// What takes the rows up on each group, for each fragment.
     pub tables: Vec<Part>,
+    /// How the rows of each are divided among the groups; `None`: each group gets all of them.
+    pub divided: Vec<Option<Division>>,
     /// Which of the fragments of `instead` fetches the same rows, for each fragment.
     pub places: Vec<usize>,
     /// What each fragment is expected to give.
     pub expected: Vec<Estimate>,
-    /// If the rows of all have more bytes, the statement is answered otherwise.
+    /// If a group would get more bytes of rows, those that are divided taken for even, the statement is answered
+    /// otherwise.
     pub bytes_max: u64,
     /// How it is answered then, and wherever else the tables cannot be sent.
     pub instead: Box<Answer>,

@@ -40,8 +40,8 @@ pub mod views;
 
 pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
-    Answer, Asked, Changing, Estimate, Finish, Fragment, Load, Merging, Order, Part, Passed,
-    Reduced, Reduction, Scratch, Sending, Source, Tier, Unanswered, Volume, Written,
+    Answer, Asked, Changing, Division, Estimate, Finish, Fragment, Goes, Load, Merging, Order,
+    Part, Passed, Reduced, Reduction, Scratch, Sending, Source, Tier, Unanswered, Volume, Written,
 };
 pub use broadcast::{Ran, Seen, Sizes, by_broadcast, every_broadcast};
 pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys, orders_by_place};

@@ -347,17 +347,18 @@ fn sent_rows(planned: &Planned, reason: &str) -> Vec<Row> {
         return Vec::new();
     };
     let to = planned.fragments.first().map_or(String::new(), |it| it.groups.join(","));
-    let all = sending.fragments.iter().zip(&sending.tables);
-    let row = |(fragment, table): (&planner::Fragment, &planner::Part)| {
-        let then = format!("its rows go to {to}, into {}", table.name);
-        [
-            "broadcast",
-            &groups(fragment),
-            &fragment.text,
-            &then,
-            reason,
-        ]
-        .map(str::to_owned)
+    let all = sending.fragments.iter().zip(&sending.tables).enumerate();
+    let row = |(at, (fragment, table)): (usize, (&planner::Fragment, &planner::Part))| {
+        let (way, then) = match sending.divided.get(at).and_then(Option::as_ref) {
+            None => ("broadcast", format!("its rows go to {to}, into {}", table.name)),
+            Some(by) => {
+                let name = &table.name;
+                let then =
+                    format!("each row goes to one of {to} by its `{}`, into {name}", by.name);
+                ("shuffle", then)
+            }
+        };
+        [way, &groups(fragment), &fragment.text, &then, reason].map(str::to_owned)
     };
     all.map(row).collect()
 }

@@ -391,7 +391,7 @@ pub(super) fn start_parts(
         };
         if let Some(carried) = &scatter.carried {
             order.before.clone_from(&carried.creates);
-            order.exact.clone_from(&carried.inserts);
+            order.exact = carried.inserts(&part.group);
         }
         if let Some(clock) = &clock {
             order.before.push(clock.clone());

@@ -93,6 +93,7 @@ impl Names<'_> {
                 .map(|it| self.fragment(it))
                 .collect(),
             tables: sending.tables.iter().map(|it| self.part(it)).collect(),
+            divided: sending.divided.clone(),
             places: sending.places.clone(),
             expected: sending.expected.clone(),
             bytes_max: sending.bytes_max,

@@ -1,5 +1,6 @@
 //! Which tables are best sent, by the bytes that move: those of their rows, once to the router and once to each group,
-//! against those of all rows of a gather, once to the router and once to the scratch server.
+//! or to one of them where they are divided, against those of all rows of a gather, once to the router and once to the
+//! scratch server.
 //!
 //! Tables are sent only where the most that this may move is clearly less than the least that a gather moves. So a
 //! statement is gathered until fetches of its shape have told what they give, or tables without conditions say enough.
@@ -13,6 +14,9 @@ use crate::shards::global_groups;
 
 /// Of more tables not all sets are looked at: none is sent.
 const TABLES_MAX: usize = 10;
+
+/// Of a set with more ways to divide some of its tables, the others are not divided.
+const CHOICES_MAX: usize = 8;
 
 /// A column of a row has so many bytes at least: its length, and a letter.
 const COLUMN_BYTES_LEAST: u64 = 2;
@@ -150,55 +154,95 @@ impl<'s, 't> Cost<'s, 't> {
         }
     }
 
-    /// Sets of tables that surely move less than the gather, the one that is likely to move least first.
-    pub(super) fn sets(&self) -> Vec<Vec<usize>> {
-        let pays = |set: &Vec<usize>| {
-            let rest = self.ran.rest(set).map_or(0, |it| it.most.bytes);
+    /// Ways that surely move less than the gather, the one that is likely to move least first.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        let pays = |way: &Way| {
+            let rest = self.ran.rest(&way.set).map_or(0, |it| it.most.bytes);
             let (least, most) = (
                 self.gathered.0,
-                self.moved(set, |it| it.most).saturating_add(rest),
+                self.moved(way, |it| it.most).saturating_add(rest),
             );
             let saved = least.saturating_sub(most);
             saved >= SAVED_BYTES_LEAST
                 && saved as f64 >= least as f64 * SAVED_SHARE
-                && self.bytes(set, |it| it.most) <= self.bytes_max
+                && self.of_group(way, |it| it.most) <= self.bytes_max
         };
-        let mut sized: Vec<(u64, Vec<usize>)> = every_set(self.statement)
+        let mut sized: Vec<(u64, Way)> = every_way(self.statement)
             .into_iter()
             .filter(pays)
-            .map(|set| (self.likely(&set), set))
+            .map(|way| (self.likely(&way), way))
             .collect();
         sized.sort_by_key(|(moved, _)| *moved);
-        sized.into_iter().map(|(_, set)| set).collect()
+        sized.into_iter().map(|(_, way)| way).collect()
     }
 
     /// The bytes that are likely to move when these are sent, with what the groups give then.
-    fn likely(&self, set: &[usize]) -> u64 {
-        let rest = self.ran.rest(set).map_or(0, |it| it.last.bytes);
-        self.moved(set, |it| it.likely.bytes).saturating_add(rest)
+    fn likely(&self, way: &Way) -> u64 {
+        let rest = self.ran.rest(&way.set).map_or(0, |it| it.last.bytes);
+        self.moved(way, |it| it.likely.bytes).saturating_add(rest)
     }
 
-    /// The bytes of the tables that move when these are sent.
-    fn moved(&self, set: &[usize], of: impl Fn(&Expected) -> u64) -> u64 {
-        let times = 1 + groups(self.statement, set) as u64;
-        self.bytes(set, of).saturating_mul(times)
-    }
-
-    fn bytes(&self, set: &[usize], of: impl Fn(&Expected) -> u64) -> u64 {
-        let each = set.iter().map(|at| of(&self.tables[*at]));
+    /// The bytes of the tables that move when these are sent: a row that is one group's goes to no other.
+    fn moved(&self, way: &Way, of: impl Fn(&Expected) -> u64) -> u64 {
+        let groups = groups(self.statement, &way.set) as u64;
+        let each = way.tables().map(|(at, by)| {
+            let times = by.map_or(1 + groups, |_| 2);
+            of(&self.tables[at]).saturating_mul(times)
+        });
         each.fold(0, u64::saturating_add)
     }
 
+    /// The bytes that each group gets.
+    fn of_group(&self, way: &Way, of: impl Fn(&Expected) -> u64) -> u64 {
+        let groups = groups(self.statement, &way.set) as u64;
+        let each = way.tables().map(|(at, by)| {
+            let parts = by.map_or(1, |_| groups);
+            of(&self.tables[at]).div_ceil(parts)
+        });
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// So many bytes of rows each group may get before a gather would have moved less in any case.
+    fn worth(&self, way: &Way) -> u64 {
+        let groups = groups(self.statement, &way.set) as u64;
+        self.gathered.0
+            / if way.divides() {
+                2 * groups
+            } else {
+                1 + groups
+            }
+    }
+
+    /// What is sent, for people.
+    fn told(&self, way: &Way) -> String {
+        let called = |at: usize| &*self.statement.tables[at].called;
+        let whole = way.tables().filter(|(_, by)| by.is_none());
+        let whole: Vec<&str> = whole.map(|(at, _)| called(at)).collect();
+        let parted = way.tables().filter_map(|(at, by)| {
+            let column = &self.statement.tables[at].schema.columns[by?].name;
+            let table = called(at);
+            Some(format!("{table} is divided among the groups by {column}"))
+        });
+        let whole = match whole.is_empty() {
+            true => None,
+            false => Some(format!("{} is sent to the groups", whole.join(", "))),
+        };
+        whole
+            .into_iter()
+            .chain(parted)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     /// The answer, with what is expected of it, and how else the statement is answered.
-    pub(super) fn weighed(&self, mut answer: Answer, set: &[usize], gathered: &Answer) -> Answer {
-        let names = set.iter().map(|at| &*self.statement.tables[*at].called);
-        let names = names.collect::<Vec<_>>().join(", ");
-        let expected: Vec<Expected> = set.iter().map(|at| self.tables[*at]).collect();
+    pub(super) fn weighed(&self, mut answer: Answer, way: &Way, gathered: &Answer) -> Answer {
+        let told = self.told(way);
+        let expected: Vec<Expected> = way.set.iter().map(|at| self.tables[*at]).collect();
         let rows: u64 = expected.iter().map(|it| it.likely.rows).sum();
         let source = expected.iter().map(|it| it.source).min();
         let reason = format!(
-            "{names} is sent to the groups: some {rows} rows, {} bytes moved in all ({}), where a gather moves {} ({})",
-            self.likely(set),
+            "{told}: some {rows} rows, {} bytes moved in all ({}), where a gather moves {} ({})",
+            self.likely(way),
             source.unwrap_or(Source::Guessed),
             self.gathered.1,
             self.source,
@@ -211,7 +255,7 @@ impl<'s, 't> Cost<'s, 't> {
         }
         reasons.push(reason);
         answer.reasons = reasons;
-        let worth = self.gathered.0 / (1 + groups(self.statement, set) as u64);
+        let worth = self.worth(way);
         if let Some(sending) = &mut answer.sending {
             sending.expected = expected.iter().map(Expected::estimate).collect();
             sending.bytes_max = worth.max(SENT_BYTES_LEAST).min(self.bytes_max);
@@ -254,10 +298,59 @@ fn groups(statement: &Statement<'_>, set: &[usize]) -> usize {
     })
 }
 
-/// All sets of tables that leave the others on one map, each with a part of the rows on each group.
-pub(super) fn every_set(statement: &Statement<'_>) -> Vec<Vec<usize>> {
+/// Tables that are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub set: Vec<usize>,
+    /// The place of the column by which each of them is divided; `None`: each group gets all rows.
+    pub by: Vec<Option<usize>>,
+}
+
+impl Way {
+    /// The tables, and by which column they are divided.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (usize, Option<usize>)> {
+        self.set.iter().copied().zip(self.by.iter().copied())
+    }
+
+    pub(super) fn divides(&self) -> bool {
+        self.by.iter().any(Option::is_some)
+    }
+}
+
+/// All ways that leave tables on one map, each with a part of the rows on each group. Those come first that divide
+/// none of a set.
+pub(super) fn every_way(statement: &Statement<'_>) -> Vec<Way> {
     let places: Vec<Place> = statement.tables.iter().map(|it| it.place).collect();
-    sets(&places)
+    let each = sets(&places).into_iter().flat_map(|set| {
+        let columns: Vec<Vec<usize>> = set
+            .iter()
+            .map(|at| statement.columns_to_divide_by(&set, *at))
+            .collect();
+        let ways = choices(&columns).into_iter();
+        ways.map(move |by| Way {
+            set: set.clone(),
+            by,
+        })
+        .collect::<Vec<_>>()
+    });
+    each.collect()
+}
+
+/// One of these columns for each table, or none.
+fn choices(columns: &[Vec<usize>]) -> Vec<Vec<Option<usize>>> {
+    let mut all = vec![Vec::new()];
+    for own in columns {
+        let mut longer = Vec::new();
+        for begun in &all {
+            // Of many choices few are left: what follows is sent whole.
+            let open = own.iter().filter(|_| all.len() <= CHOICES_MAX);
+            for choice in std::iter::once(None).chain(open.map(|at| Some(*at))) {
+                longer.push(begun.iter().copied().chain([choice]).collect());
+            }
+        }
+        all = longer;
+    }
+    all
 }
 
 fn sets(places: &[Place]) -> Vec<Vec<usize>> {
@@ -317,5 +410,15 @@ mod tests {
         assert!(sets(&[Everywhere(1), OneGroup]).is_empty());
         assert!(sets(&[Parted(1)]).is_empty());
         assert!(sets(&[Parted(1); 11]).is_empty());
+    }
+
+    #[test]
+    fn each_table_is_divided_or_sent_whole() {
+        assert_eq!(choices(&[vec![], vec![]]), [[None, None]]);
+        let all = choices(&[vec![3], vec![0, 1]]);
+        assert_eq!((all.len(), &all[0]), (6, &vec![None, None]));
+        assert!(all.contains(&vec![Some(3), Some(1)]));
+        let many = choices(&vec![vec![0, 1]; 9]);
+        assert!(many.len() < 30 && many.iter().all(|it| it.len() == 9));
     }
 }

@@ -4,22 +4,26 @@
 //! temporary table; ask the pushdown what it makes of the statement with these tables in place of the ones that it
 //! names; and weigh the bytes that move against those of the gather.
 //!
-//! Invariants: a table that is sent is on every group, as a global table is, so a statement is answered so only where
-//! the pushdown proves it of global tables: joins, semi-joins, the side of an outer join for which NULLs may stand.
+//! Invariants: a table that is sent as a whole is on every group, as a global table is, so a statement is answered so
+//! only where the pushdown proves it of global tables: joins, semi-joins, the side of an outer join for which NULLs may
+//! stand. A table that is divided lies on the groups by one of its columns, as a sharded table does, and the pushdown
+//! proves it of sharded tables: each row is one group's, that of the rows with equal shard keys.
 //! What rows of it may stay away is what a gather leaves away. Sizes choose whether a table is sent, never what the
 //! answer is.
 //!
 //! Must not know: servers, connections, what becomes of the rows on their way.
 
 mod choice;
+mod divide;
 mod sizes;
 mod tables;
 
+use farm::shard::{KeyType, ShardedTable};
 use farm::sharding::{Placed, Placement};
 use sqlparser::ast::Query;
 use sqltext::{Piece, pieces, spliced, tables as named};
 
-use crate::answer::{Answer, Asked, Finish, Scratch, Sending, Tier};
+use crate::answer::{Answer, Asked, Division, Finish, Scratch, Sending, Tier};
 use crate::gather::labels::labels;
 use crate::gather::references::{Finder, Reference};
 use crate::gather::{Met, qualifiers, renamed};
@@ -29,7 +33,8 @@ use crate::views;
 
 pub use sizes::{Ran, Seen, Sizes};
 
-use choice::Cost;
+use choice::{Cost, Way};
+use divide::Compared;
 use tables::Table;
 
 /// The database of the tables that are sent.
@@ -39,7 +44,7 @@ const DATABASE: &str = "heddle";
 const REFERENCES_MAX: usize = 16;
 
 /// So many ways to send tables are tried of one statement.
-const TRIED_MAX: usize = 12;
+const TRIED_MAX: usize = 16;
 
 /// So many bytes may always be sent, however little a gather would move.
 const SENT_BYTES_LEAST: u64 = 64 << 10;
@@ -65,9 +70,9 @@ pub fn by_broadcast(
         }
         let cost = Cost::of(statement, scratch, sizes, least);
         let mut last = None;
-        for set in cost.sets().into_iter().take(TRIED_MAX) {
-            match statement.sent(&set) {
-                Ok(answer) => return Ok(cost.weighed(answer, &set, gathered)),
+        for way in cost.ways().into_iter().take(TRIED_MAX) {
+            match statement.sent(&way) {
+                Ok(answer) => return Ok(cost.weighed(answer, &way, gathered)),
                 Err(why) => last = Some(why),
             }
         }
@@ -78,9 +83,9 @@ pub fn by_broadcast(
 /// All ways to answer a statement that is gathered by sending tables, whatever they move: for those who compare them.
 pub fn every_broadcast(text: &str, asked: &Asked<'_>, gathered: &Answer) -> Vec<Answer> {
     let all = with_statement(text, asked, gathered, |statement, _| {
-        let sets = choice::every_set(statement).into_iter();
-        let answers = sets.filter_map(|set| {
-            let mut answer = statement.sent(&set).ok()?;
+        let ways = choice::every_way(statement).into_iter();
+        let answers = ways.filter_map(|way| {
+            let mut answer = statement.sent(&way).ok()?;
             if let Some(sending) = &mut answer.sending {
                 sending.bytes_max = u64::MAX;
                 *sending.instead = gathered.clone();
@@ -126,6 +131,7 @@ struct Statement<'t> {
     found: Vec<Reference>,
     /// One for each fragment of the gather, in its order.
     tables: Vec<Table>,
+    compared: Compared,
 }
 
 impl<'t> Statement<'t> {
@@ -165,11 +171,36 @@ impl<'t> Statement<'t> {
             all,
             found,
             tables,
+            compared: Compared::of(query),
         })
     }
 
+    /// The columns of one of the tables that are sent, by which it may be divided among the groups of the others.
+    fn columns_to_divide_by(&self, set: &[usize], at: usize) -> Vec<usize> {
+        let rest = self.tables.iter().enumerate();
+        let rest = rest.filter(|(other, _)| !set.contains(other));
+        let keys = rest.flat_map(|(_, table)| &table.references);
+        let keys = keys.filter_map(|reference| {
+            let reference = &self.found[*reference];
+            let sharding = self.asked.sharding;
+            match sharding.placed(&reference.database, &reference.table) {
+                Placed::Sharded(table) if table.key == KeyType::Integer => Some(table),
+                _ => None,
+            }
+        });
+        let keys: Vec<&ShardedTable> = keys.collect();
+        let map = keys.first().and_then(|it| self.asked.sharding.map(it.map));
+        let Some(mapped) = map else {
+            return Vec::new();
+        };
+        let names = keys.iter().map(|it| it.column.to_lowercase()).collect();
+        let schema = &self.tables[at].schema;
+        self.compared.columns(schema, mapped.map.kind, names)
+    }
+
     /// The statement with these tables sent, as the groups answer it.
-    fn sent(&self, set: &[usize]) -> Result<Answer, String> {
+    fn sent(&self, way: &Way) -> Result<Answer, String> {
+        let set = &way.set[..];
         let is_sent = |reference: usize| {
             let mut sent = set.iter();
             sent.any(|at| self.tables[*at].references.contains(&reference))
@@ -191,9 +222,19 @@ impl<'t> Statement<'t> {
             .iter()
             .map(|(database, table)| (&**database, &**table));
         let mut sharding = self.asked.sharding.only(rest);
-        for at in set {
-            let table = &self.tables[*at];
-            sharding.declare(DATABASE, &table.name, Placement::Global { map });
+        for (at, by) in way.tables() {
+            let table = &self.tables[at];
+            let placement = match by {
+                None => Placement::Global { map },
+                Some(column) => Placement::Sharded(ShardedTable {
+                    database: DATABASE.into(),
+                    table: (&*table.name).into(),
+                    column: table.schema.columns[column].name.clone(),
+                    key: KeyType::Integer,
+                    map,
+                }),
+            };
+            sharding.declare(DATABASE, &table.name, placement);
             sharding.describe(DATABASE, &table.name, table.schema.clone());
         }
         let asked = Asked {
@@ -212,12 +253,41 @@ impl<'t> Statement<'t> {
                 .map(|at| self.tables[*at].fragment.clone())
                 .collect(),
             tables: set.iter().map(|at| self.tables[*at].part.clone()).collect(),
+            divided: self.divided(way, map, &answer)?,
             places: set.to_vec(),
             expected: Vec::new(),
             bytes_max: 0,
             instead: Box::new(answer.clone()),
         }));
         Ok(answer)
+    }
+
+    /// How the tables are divided among the groups that answer.
+    fn divided(
+        &self,
+        way: &Way,
+        map: u32,
+        answer: &Answer,
+    ) -> Result<Vec<Option<Division>>, String> {
+        let [fragment] = &answer.fragments[..] else {
+            return Err("the groups are asked for several things".to_owned());
+        };
+        if way.divides() && fragment.any {
+            return Err("no row can be meant".to_owned());
+        }
+        let mapped = self.asked.sharding.map(map);
+        let mapped = mapped.ok_or_else(|| "its map is not known".to_owned())?;
+        let division = |(at, by): (usize, Option<usize>)| {
+            let column = by?;
+            Some(Division {
+                column,
+                name: self.tables[at].schema.columns[column].name.clone(),
+                key: KeyType::Integer,
+                mapped: mapped.clone(),
+                groups: fragment.groups.clone(),
+            })
+        };
+        Ok(way.tables().map(division).collect())
     }
 
     /// `database.table.column` must not mean a table that is sent and one that is not.

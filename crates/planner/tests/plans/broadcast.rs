@@ -84,7 +84,11 @@ fn shown(text: &str, asked: &Asked<'_>) -> String {
     }
     for sent in every_broadcast(text, asked, &gathered) {
         let sending = sent.sending.expect("tables are sent");
-        let tables = sending.tables.iter().map(|it| &*it.name);
+        let tables = sending.tables.iter().zip(&sending.divided);
+        let tables = tables.map(|(part, by)| match by {
+            None => part.name.clone(),
+            Some(by) => format!("{} by {}", part.name, by.name),
+        });
         let _ = write!(
             shown,
             "\nmay send {}",
@@ -108,6 +112,9 @@ fn of_answer(answer: &Answer) -> String {
             line(&fragment.text)
         );
         let _ = write!(shown, "\n  {}", line(&part.create));
+        if let Some(by) = &sending.divided[at] {
+            let _ = write!(shown, "\n  by {} among {}", by.name, by.groups.join(","));
+        }
     }
     let fragment = &answer.fragments[0];
     let _ = write!(
@@ -200,11 +207,37 @@ fn tables_are_sent_where_that_is_known_to_move_less() {
     assert_eq!(sending.expected[0].source, Source::Learned);
     // The bound is what the gather would have moved, for each time that the rows move, and no less than 64 KB.
     assert_eq!(sending.bytes_max, 64 << 10);
-    assert!(sent(&unknown, &[90_000, 1000], Some(40_000), MOST, &ran).is_err());
+    // Whole it would move 160,000 bytes; each row to one group, 80,000.
+    let by = |sent: Result<Answer, String>| {
+        let sending = sent.expect("it is sent").sending.expect("a table is sent");
+        let [by] = &sending.divided[..] else {
+            panic!("one table is sent");
+        };
+        (by.as_ref().map(|by| by.name.to_string()), sending.bytes_max)
+    };
+    let divided = Some("o_custkey".to_owned());
+    let least = 64 << 10;
+    assert_eq!(
+        by(sent(&unknown, &[90_000, 1000], Some(40_000), MOST, &ran)),
+        (divided.clone(), least)
+    );
+    assert_eq!(
+        by(sent(&unknown, &[900_000, 1000], Some(400_000), MOST, &ran)),
+        // Each of three groups gets a third of what a gather moves once.
+        (divided.clone(), 2 * 901_000 / 6)
+    );
+    assert_eq!(
+        by(sent(&unknown, &[90_000, 1000], Some(1000), 999, &ran)),
+        (divided, 999)
+    );
+    assert_eq!(
+        by(sent(&unknown, &[90_000, 1000], Some(1000), MOST, &ran)).0,
+        Some("o_custkey".to_owned())
+    );
     // As good as equal, little as a whole, and more than may be sent.
-    assert!(sent(&unknown, &[3000, 3000], Some(2900), MOST, &ran).is_err());
+    assert!(sent(&unknown, &[30_000, 30_000], Some(46_000), MOST, &ran).is_err());
     assert!(sent(&unknown, &[900, 1000], Some(10), MOST, &ran).is_err());
-    assert!(sent(&unknown, &[90_000, 1000], Some(1000), 999, &ran).is_err());
+    assert!(sent(&unknown, &[90_000, 1000], Some(1000), 300, &ran).is_err());
     // What has been counted once may be twice as much as the statistics say, and half.
     assert!(sent(&known, &[90_000, 1000], None, MOST, &ran).is_ok());
     assert!(sent(&unknown, &[90_000, 1000], None, MOST, &ran).is_err());

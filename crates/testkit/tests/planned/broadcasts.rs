@@ -1,6 +1,8 @@
 //! Statements that are gathered, answered once more by sending tables to the groups: in each way that the planner allows,
 //! whatever it moves, the rows are those of one server.
 
+use std::sync::Arc;
+
 use farm::Engine;
 use planner::Answer;
 use testkit::Release;
@@ -22,6 +24,9 @@ impl Tally {
     ) {
         for sent in spread.broadcasts(&step.text, gathered) {
             self.sent += 1;
+            let sending = sent.sending.as_ref();
+            self.divided +=
+                usize::from(sending.is_some_and(|it| it.divided.iter().any(Option::is_some)));
             if self.only.is_some() {
                 show(&format!("{place} {sent:#?}\n"));
             }
@@ -65,9 +70,22 @@ enum Fault {
     Preserved,
     /// One group does not get the table's rows.
     LostRows,
+    /// Each row goes to the other group than that of its key.
+    WrongGroup,
+    /// Rows whose key is NULL go to no group.
+    LostNulls,
+    /// A table that is divided is sent to each group as a whole.
+    NotDivided,
 }
 
-const FAULTS: [Fault; 3] = [Fault::LostFilter, Fault::Preserved, Fault::LostRows];
+const FAULTS: [Fault; 6] = [
+    Fault::LostFilter,
+    Fault::Preserved,
+    Fault::LostRows,
+    Fault::WrongGroup,
+    Fault::LostNulls,
+    Fault::NotDivided,
+];
 
 impl Fault {
     /// The text that one server is asked, and what the groups are sent instead of what the planner says.
@@ -97,6 +115,26 @@ impl Fault {
             }
             Fault::LostRows => {
                 sending.fragments[0].groups.pop()?;
+                Some((text.to_owned(), answer))
+            }
+            Fault::WrongGroup => {
+                let by = sending.divided.iter_mut().flatten().next()?;
+                let map = &mut Arc::make_mut(&mut by.mapped).map;
+                map.slots.iter_mut().for_each(|slot| slot.0 = 1 - slot.0);
+                Some((text.to_owned(), answer))
+            }
+            Fault::LostNulls => {
+                let at = sending.divided.iter().position(Option::is_some)?;
+                let by = sending.divided[at].as_ref()?;
+                let rows = &mut sending.fragments[at].text;
+                if rows.contains(" WHERE ") {
+                    return None;
+                }
+                rows.push_str(&format!(" WHERE {} IS NOT NULL", by.name));
+                Some((text.to_owned(), answer))
+            }
+            Fault::NotDivided => {
+                sending.divided.iter_mut().find(|it| it.is_some())?.take();
                 Some((text.to_owned(), answer))
             }
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use planner::merge::{Merge, Next, Row};
 use planner::{
-    Answer, FIELD_END, Finish, Fragment, Load, Merging, Part, Passed, ROW_END, Scratch, Sending,
-    Written, put_field,
+    Answer, Division, FIELD_END, Finish, Fragment, Goes, Load, Merging, Part, Passed, ROW_END,
+    Scratch, Sending, Written, put_field,
 };
 use testkit::client::{Client, Failure, Reply, Rows, Value};
 
@@ -39,20 +39,41 @@ pub fn carry(
     outcome
 }
 
-/// Fetches tables and puts them on every group.
+/// Fetches tables and puts them on every group: all rows, or those that are the group's.
 fn send(sending: &Sending, groups: &mut BTreeMap<Arc<str>, Client>) -> Result<(), Failure> {
-    for (fragment, part) in sending.fragments.iter().zip(&sending.tables) {
+    for (at, (fragment, part)) in sending.fragments.iter().zip(&sending.tables).enumerate() {
         let results = fetch(fragment, groups)?;
         let part = Part {
             load: None,
             ..part.clone()
         };
-        for client in groups.values_mut() {
+        for (group, client) in groups.iter_mut() {
             client.query(&part.create)?;
-            filling(client, |client| fill(&part, &results, client))?;
+            let own = match &sending.divided[at] {
+                None => results.clone(),
+                Some(by) => results
+                    .iter()
+                    .map(|rows| rows_for(rows, by, group))
+                    .collect(),
+            };
+            filling(client, |client| fill(&part, &own, client))?;
         }
     }
     Ok(())
+}
+
+/// The rows that are for this group.
+fn rows_for(rows: &Rows, by: &Division, group: &Arc<str>) -> Rows {
+    let place = by.groups.iter().position(|it| it == group);
+    let is_own = |row: &&Vec<Value>| match by.goes(bytes(&row[by.column]).as_deref()) {
+        Goes::To(at) => Some(at) == place,
+        Goes::Nowhere => false,
+        Goes::Unknown => panic!("whose row is {row:?}?"),
+    };
+    Rows {
+        rows: rows.rows.iter().filter(is_own).cloned().collect(),
+        ..rows.clone()
+    }
 }
 
 fn carry_here(

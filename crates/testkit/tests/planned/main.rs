@@ -59,6 +59,8 @@ struct Tally {
     tiers: [usize; 4],
     /// Ways to answer statements by sending tables.
     sent: usize,
+    /// Those of them that divide tables among the groups.
+    divided: usize,
     /// Statements whose scalar subqueries were asked first.
     asked_first: usize,
 }
@@ -174,13 +176,17 @@ fn equal_over_shards(release: Release) {
     }
     let [one, push, gather, pull] = tally.tiers;
     let (all, wrong, refused) = (tally.all, tally.wrong, tally.refused);
-    let (contradicted, sent) = (tally.contradicted, tally.sent);
+    let (contradicted, sent, divided) = (tally.contradicted, tally.sent, tally.divided);
     let first = tally.asked_first;
     show(&format!(
-        "{all} statements, {wrong} wrong, {refused} refused, in {contradicted} the one server contradicts itself; {one} by one group, {push} pushed, {gather} gathered, {pull} pulled; {sent} ways to send tables; of {first} something was asked first\n"
+        "{all} statements, {wrong} wrong, {refused} refused, in {contradicted} the one server contradicts itself; {one} by one group, {push} pushed, {gather} gathered, {pull} pulled; {sent} ways to send tables, {divided} of which divide some; of {first} something was asked first\n"
     ));
     assert_eq!(wrong, 0, "of {all}");
     assert!(tally.only.is_some() || first > 0, "nothing is asked first");
+    assert!(
+        tally.only.is_some() || divided > 300,
+        "few tables are divided"
+    );
 }
 
 #[test]

@@ -240,7 +240,8 @@ fn ran(profile: &Profile, time: Duration) -> Ran {
 
 /// What would have a statement be gathered no more, one at a time: other sessions of the core go on in between.
 async fn cures(core: &Core, variables: &SessionVariables, told: &Told) -> Vec<String> {
-    let moves = |row: &tree::Row| matches!(&*row[0], "broadcast" | "gathered" | "pulled");
+    let moves =
+        |row: &tree::Row| matches!(&*row[0], "broadcast" | "shuffle" | "gathered" | "pulled");
     let gathers = told.rows.first().is_some_and(moves);
     let Some((_, text)) = told.planned.as_ref().filter(|_| gathers) else {
         return Vec::new();

@@ -119,11 +119,11 @@ impl Facts {
 
 /// The tables that are sent to the groups first.
 fn broadcasts(rows: &[Row], sending: &Sending, facts: &Facts) -> Vec<Node> {
-    let step = |(at, [_, groups, sql, then, _]): (usize, &Row)| {
+    let step = |(at, [way, groups, sql, then, _]): (usize, &Row)| {
         let (took, before) = facts.fetched(at);
         Node {
             place: place(groups),
-            does: format!("broadcast {}: {then}", at + 1),
+            does: format!("{way} {}: {then}", at + 1),
             sql: Some(sql.clone()),
             expected: sending.expected.get(at).copied(),
             took,

@@ -1,12 +1,16 @@
-//! Tables that each group of a statement is given, as the statements that make, fill and drop them.
+//! Tables that each group of a statement is given, as the statements that make, fill and drop them. Of a table that is
+//! divided each group is given its own rows.
 //!
 //! Their texts mean the same whatever the session's character sets and `sql_mode` are: names stand in backquotes,
 //! values in ASCII. What a value needs else (`sql_mode`, `time_zone`) is set for its INSERT alone, so that nothing has to
 //! be set back.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use mysql_wire::Malformed;
 use mysql_wire::result::TextRow;
-use planner::{Part, Volume, Written};
+use planner::{Division, Goes, Part, Volume, Written};
 use sqltext::Dialect;
 
 use crate::scatter::result_writer::Described;
@@ -24,8 +28,10 @@ pub(crate) struct Carried {
     dialect: Dialect,
     /// What makes them.
     pub creates: Vec<Vec<u8>>,
-    /// What fills them; a server that warns of it has not stored what it was told.
-    pub inserts: Vec<Vec<u8>>,
+    /// What fills them on every group; a server that warns of it has not stored what it was told.
+    inserts: Vec<Vec<u8>>,
+    /// The same of rows that are one group's.
+    own_inserts: HashMap<Arc<str>, Vec<Vec<u8>>>,
     names: Vec<String>,
     /// The columns of the client's text, where a group has told them.
     pub described: Described,
@@ -37,30 +43,70 @@ impl Carried {
             dialect,
             creates: Vec::new(),
             inserts: Vec::new(),
+            own_inserts: HashMap::new(),
             names: Vec::new(),
             described: Described::default(),
         }
     }
 
-    /// Takes up a table with its rows.
+    /// Takes up a table with its rows, which every group gets.
     ///
     /// # Errors
     /// A row is none of this table.
     pub fn take(&mut self, part: &Part, loading: &Loading) -> Result<(), Malformed> {
-        self.creates.push(part.create.clone().into_bytes());
-        self.names.push(part.name.clone());
-        let head = head(self.dialect, &part.into);
-        let mut rows = Vec::new();
+        self.make(part);
+        let mut inserts = Inserts::of(self.dialect, part);
         for row in loading.rows() {
-            if rows.len() >= INSERT_BYTES {
-                self.inserts.push([head.as_bytes(), &std::mem::take(&mut rows)].concat());
-            }
-            put_row(&mut rows, &part.columns, row)?;
+            inserts.put(row)?;
         }
-        if !rows.is_empty() {
-            self.inserts.push([head.as_bytes(), &rows].concat());
+        self.inserts.append(&mut inserts.end());
+        Ok(())
+    }
+
+    /// The same with rows each of which is one group's.
+    ///
+    /// # Errors
+    /// A row is none of this table, or it is not known whose it is.
+    pub fn divide(
+        &mut self,
+        part: &Part,
+        loading: &Loading,
+        by: &Division,
+    ) -> Result<(), Malformed> {
+        self.make(part);
+        let each = by.groups.iter().map(|_| Inserts::of(self.dialect, part));
+        let mut each: Vec<Inserts<'_>> = each.collect();
+        for row in loading.rows() {
+            let key = TextRow::new(row).nth(by.column).ok_or(Malformed {
+                what: "a row without its key",
+            })??;
+            match by.goes(key) {
+                Goes::To(group) => each[group].put(row)?,
+                Goes::Nowhere => {}
+                Goes::Unknown => {
+                    return Err(Malformed {
+                        what: "a key without a shard",
+                    });
+                }
+            }
+        }
+        for (group, inserts) in by.groups.iter().zip(each) {
+            let own = self.own_inserts.entry(group.clone()).or_default();
+            own.append(&mut inserts.end());
         }
         Ok(())
+    }
+
+    fn make(&mut self, part: &Part) {
+        self.creates.push(part.create.clone().into_bytes());
+        self.names.push(part.name.clone());
+    }
+
+    /// What fills the tables of a group.
+    pub fn inserts(&self, group: &str) -> Vec<Vec<u8>> {
+        let own = self.own_inserts.get(group);
+        let all = self.inserts.iter().chain(own.into_iter().flatten());
+        all.cloned().collect()
     }
 
     /// What takes them away.
@@ -68,10 +114,49 @@ impl Carried {
         format!("DROP TEMPORARY TABLE IF EXISTS {}", self.names.join(", ")).into_bytes()
     }
 
-    /// The bytes that each group is sent.
-    pub fn bytes(&self) -> u64 {
-        let all = self.creates.iter().chain(&self.inserts);
-        all.map(|text| text.len() as u64).sum()
+    /// The bytes that so many groups are sent together.
+    pub fn bytes(&self, groups: u64) -> u64 {
+        let sum = |texts: &[Vec<u8>]| texts.iter().map(|text| text.len() as u64).sum::<u64>();
+        let own: u64 = self.own_inserts.values().map(|it| sum(it)).sum();
+        (sum(&self.creates) + sum(&self.inserts)) * groups + own
+    }
+}
+
+/// The INSERTs of some rows.
+struct Inserts<'p> {
+    head: String,
+    columns: &'p [Written],
+    done: Vec<Vec<u8>>,
+    rows: Vec<u8>,
+}
+
+impl Inserts<'_> {
+    fn of(dialect: Dialect, part: &Part) -> Inserts<'_> {
+        Inserts {
+            head: head(dialect, &part.into),
+            columns: &part.columns,
+            done: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, row: &[u8]) -> Result<(), Malformed> {
+        if self.rows.len() >= INSERT_BYTES {
+            self.close();
+        }
+        put_row(&mut self.rows, self.columns, row)
+    }
+
+    fn close(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        self.done.push([self.head.as_bytes(), &rows].concat());
+    }
+
+    fn end(mut self) -> Vec<Vec<u8>> {
+        if !self.rows.is_empty() {
+            self.close();
+        }
+        self.done
     }
 }
 
@@ -247,7 +332,7 @@ mod tests {
              '0000-00-00 00:00:00',x'00ff'),(NULL,NULL,x'',_latin1 x'',FROM_UNIXTIME(1.5),x'')"
         );
         assert_eq!(carried.drops(), b"DROP TEMPORARY TABLE IF EXISTS `heddle`.`h1_b0`");
-        assert!(carried.bytes() > 100);
+        assert!(carried.bytes(2) > 200);
     }
 
     #[test]

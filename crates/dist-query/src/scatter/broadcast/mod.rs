@@ -1,5 +1,5 @@
-//! A SELECT whose small tables are sent to the groups: their rows are fetched, put on each group's connection as
-//! temporary tables, and the groups answer the rest for their own rows.
+//! A SELECT whose small tables are sent to the groups, or others divided among them: their rows are fetched, put on
+//! each group's connection as temporary tables, and the groups answer the rest for their own rows.
 //!
 //! Invariants: until the groups have begun to answer, nothing is told to the client, and whatever a server refuses
 //! has the statement gathered instead. A connection that was given tables gives them up before anybody else has it, or
@@ -21,6 +21,7 @@ use execute::client::end::End;
 use execute::consistency::reads;
 use execute::counters::count;
 use execute::execution::exec::{Job, Run, Shape};
+use execute::per_core::Core;
 use execute::session::{Session, is_free};
 use farm::{GroupKind, ServerId};
 use planner::{Answer, Finish, Fragment, Merging, Sending, Volume};
@@ -89,6 +90,9 @@ pub(crate) async fn broadcast(
         return Ok(Instead::of(*sending.instead));
     }
     count(&session.core.counters.broadcasts);
+    if sending.divided.iter().any(Option::is_some) {
+        count(&session.core.counters.shuffles);
+    }
     session.run.recording = None;
     let begun = match Box::pin(fetch_all(session, &sending, shape, job)).await? {
         Fetched::Answered => return Ok(None),
@@ -156,9 +160,12 @@ async fn fetch_all(
     let mut begun = Begun::default();
     let mut described = gather::described_text(session, job).map(DescribedBy::Text);
     for (at, fragment) in sending.fragments.iter().enumerate() {
+        let division = sending.divided.get(at).and_then(Option::as_ref);
+        // Of a table that is divided each group gets so many times less.
+        let parts = division.map_or(1, |it| it.groups.len().max(1) as u64);
         let (loading, open) = loop {
             let (first_part, began) = (session.run.profile.parts.len(), Instant::now());
-            let mut loading = Loading::new(left);
+            let mut loading = Loading::new(left.saturating_mul(parts));
             let fetching =
                 fetch(session, fragment, &mut loading, &mut run, &mut avoid, &mut described);
             match Box::pin(fetching).await? {
@@ -182,10 +189,13 @@ async fn fetch_all(
             }
             return Ok(Fetched::Short(begun));
         }
-        left = left.saturating_sub(loading.volume.bytes);
+        left = left.saturating_sub(loading.volume.bytes.div_ceil(parts));
         let counters = &session.core.counters;
         counters.broadcast_rows.fetch_add(loading.volume.rows, Ordering::Relaxed);
-        let taken = carried.take(&sending.tables[at], &loading);
+        let taken = match division {
+            None => carried.take(&sending.tables[at], &loading),
+            Some(by) => carried.divide(&sending.tables[at], &loading, by),
+        };
         begun.add(sending, at, loading, None);
         if taken.is_err() {
             return Ok(Fetched::Short(begun));
@@ -194,7 +204,24 @@ async fn fetch_all(
     if let Some(DescribedBy::Group(known)) = described {
         carried.described = known;
     }
-    Ok(Fetched::All(carried, begun))
+    match is_divided_well(&session.core, sending) {
+        true => Ok(Fetched::All(carried, begun)),
+        false => Ok(Fetched::Short(begun)),
+    }
+}
+
+/// The maps by which rows were divided are those in force, and no part of them is on its way.
+fn is_divided_well(core: &Core, sending: &Sending) -> bool {
+    let snapshot = core.snapshot();
+    let mut divisions = sending.divided.iter().flatten();
+    divisions.all(|by| {
+        let sharding = snapshot.sharding.as_ref();
+        sharding.is_some_and(|sharding| {
+            let id = by.mapped.map.id;
+            let in_force = sharding.map(id).is_some_and(|it| *it == by.mapped);
+            in_force && sharding.moves().iter().all(|it| it.map != id || it.mixed.is_none())
+        })
+    })
 }
 
 /// How the columns of the client's text are learnt.
@@ -284,7 +311,7 @@ async fn run_rest(
         true => 1,
         false => it.groups.len() as u64,
     });
-    let bytes = carried.bytes() * groups.sum::<u64>();
+    let bytes = carried.bytes(groups.sum::<u64>());
     session.core.counters.broadcast_bytes.fetch_add(bytes, Ordering::Relaxed);
     let carried = Rc::new(carried);
     let merging: &Merging = match &answer.finish {
