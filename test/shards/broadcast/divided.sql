@@ -622,4 +622,4 @@ SELECT a FROM notes JOIN smalls USING (a) ORDER BY a;
 
 SELECT s.s, f.id FROM smalls s LEFT JOIN facts f ON f.k = s.a ORDER BY s.s DESC, f.id LIMIT 5, 10;
 
-SELECT s.c, COUNT(*) FROM smalls s LEFT JOIN facts f ON f.k = s.a WHERE f.amount IS NULL OR f.amount > 100 GROUP BY s.c ORDER BY COUNT(*), s.c;
+SELECT s.g, COUNT(*) FROM smalls s LEFT JOIN facts f ON f.k = s.a WHERE f.amount IS NULL OR f.amount > 100 GROUP BY s.g ORDER BY COUNT(*), s.g;

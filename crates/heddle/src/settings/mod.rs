@@ -297,7 +297,7 @@ settings! {
     gather_time_max_ms: u64 = "600000" "ms" [0, 2592000000] Live
         "It may take so long; 0 for no limit.";
     broadcast_bytes_max: u64 = "4194304" "bytes" [0, 67108864] Live
-        "Small tables of so many bytes of rows, all of a statement together, are sent to the groups where the groups can answer the statement then and surely fewer move than by fetching all tables (docs/SHARDING.md). With 0 none is sent.";
+        "So many bytes of rows, of all tables of a statement together, are sent to each group where the groups can answer the statement then and surely fewer move than by fetching all tables (docs/SHARDING.md). With 0 none is sent.";
     scratch: String = "" "" Restart
         "HOST:PORT of a server of the farm's own release that holds nothing: SELECTs over several groups that no group can answer run there, in temporary tables of its database heddle. Without one the primary of the group that has the session's database stands in, where the client's account must be allowed to make temporary tables in heddle. heddle up starts one by itself.";
     scratch_user: String = "heddle_scratch" "" Restart

@@ -58,7 +58,7 @@ fn expected() -> Vec<Vec<Option<String>>> {
 }
 
 /// Has the statement answered by sending a table: it is gathered once, for the sizes.
-fn wait_for_sizes(client: &mut Client, text: &str) {
+pub(crate) fn wait_for_sizes(client: &mut Client, text: &str) {
     wait_until(Duration::from_secs(60), "a table that is sent", || {
         let before = counted(client, "broadcasts");
         client.rows(text);

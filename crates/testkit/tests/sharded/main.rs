@@ -15,5 +15,6 @@ mod reshard;
 mod reshard_kinds;
 mod scratch;
 mod shards;
+mod shuffle;
 mod snapshot;
 mod traces;
