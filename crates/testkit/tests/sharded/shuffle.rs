@@ -250,5 +250,5 @@ fn rows_are_divided_on_mariadb() {
 
 #[test]
 fn rows_are_divided_on_mysql() {
-    rows_are_divided(Release::MySql80);
+    rows_are_divided(Release::MySqlNewer);
 }
