@@ -1,10 +1,15 @@
 //! The time of a core as it costs nothing: read once between two looks at the kernel.
+//!
+//! Microseconds are read of the kernel's clock without a moment between: to subtract two of these takes longer than to
+//! read one.
+
+#![expect(unsafe_code, reason = "the kernel's clock, as a number")]
 
 use std::cell::Cell;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+static ORIGIN_US: LazyLock<u64> = LazyLock::new(monotonic_us);
 
 thread_local! {
     static TURN_US: Cell<u64> = const { Cell::new(0) };
@@ -13,8 +18,20 @@ thread_local! {
 
 /// Microseconds since the process first asked, on any thread.
 pub fn since_origin_us() -> u64 {
-    let since = ORIGIN.elapsed();
-    since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
+    // The origin first: the first to ask reads both.
+    let origin_us = *ORIGIN_US;
+    monotonic_us().saturating_sub(origin_us)
+}
+
+/// The clock that [`Instant`] reads.
+fn monotonic_us() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes one time there and keeps nothing. It fails only for clocks that the kernel does not have.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
 /// The same on a core, as it was when its tasks began to run after the last look at the kernel.
@@ -31,10 +48,8 @@ pub fn turn() -> Instant {
 
 /// The core has looked at the kernel: what time it is now, for [`turn_us`] and [`turn`].
 pub(crate) fn turned() -> u64 {
-    let now = Instant::now();
-    let since = now.saturating_duration_since(*ORIGIN);
-    let now_us = since.as_secs() * 1_000_000 + u64::from(since.subsec_micros());
+    let now_us = since_origin_us();
     TURN_US.set(now_us);
-    TURN.set(Some(now));
+    TURN.set(Some(Instant::now()));
     now_us
 }

@@ -1,6 +1,6 @@
 //! What a command begins with, and where a read goes whose server fails.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farm::{ServerId, Snapshot, Status as Role};
 use mysql_wire::status::Status;
@@ -34,9 +34,9 @@ pub fn new_run(session: &mut Session, mut shape: Shape, job: Job) -> Run {
         alone: true,
         pins: Pins::empty(),
         resume: None,
-        began_us: match shape.class == Class::Read && alone {
-            true => 0,
-            false => began.map_or_else(|| core.now_us(), |moment| core.at_us(moment)),
+        began: match shape.class == Class::Read && alone {
+            true => None,
+            false => Some(began.unwrap_or_else(Instant::now)),
         },
         lost_on: None,
         hold: None,

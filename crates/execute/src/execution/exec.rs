@@ -5,6 +5,7 @@
 pub mod text_shape;
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use backend::{Global, TOO_MANY_STATEMENTS, Target};
 use mysql_wire::relay::{Expect, Outcome};
@@ -120,8 +121,8 @@ pub struct Run {
     pub pins: Pins,
     /// The client has the beginning of its reply from an attempt before.
     pub resume: Option<Resume>,
-    /// When it came, in microseconds of the core's clock; 0 for a read outside transactions.
-    pub(crate) began_us: u64,
+    /// When it came; `None` for a read outside transactions.
+    pub(crate) began: Option<Instant>,
     /// The connection that it was lost with last.
     pub(crate) lost_on: Option<Box<LostOn>>,
     /// How long it has waited for a primary.

@@ -290,8 +290,11 @@ impl Profile {
                 true => Instant::now(),
                 false => reactor::turn().max(last),
             };
-            clock.steps[step as usize] += now.saturating_duration_since(last);
-            clock.last = Some(now);
+            // Within a turn there is nothing to add.
+            if now != last {
+                clock.steps[step as usize] += now.saturating_duration_since(last);
+                clock.last = Some(now);
+            }
             if let Some(laps) = &mut self.laps {
                 laps.lap(step, last, now);
             }

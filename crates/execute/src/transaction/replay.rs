@@ -331,7 +331,7 @@ pub(crate) fn log_statement(
                 frame,
                 told,
                 insert_id: outcome.last_insert_id,
-                at_us: run.began_us,
+                at_us: run.began.map_or(0, |moment| core.at_us(moment)),
             }),
         }
     }

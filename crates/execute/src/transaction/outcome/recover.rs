@@ -206,7 +206,7 @@ pub(crate) fn lost_on(
         },
         after: reported.unwrap_or_default(),
         opened: connection.moments.opened,
-        began_us: run.began_us,
+        began_us: run.began.map_or(0, |moment| core.at_us(moment)),
     })
 }
 
