@@ -3,7 +3,7 @@
 //! Must not know: sessions and their parts; it takes numbers and values.
 
 use backend::{Connection, Target};
-use farm::ServerId;
+use farm::{Position, ServerId};
 use mysql_wire::relay::Outcome;
 use recorder::{Awaited, Moment, Retry, Server, Step, note};
 use routing::{Plan, Reason, Refusal};
@@ -155,10 +155,17 @@ pub fn distributed(connection: &Connection, moment: Moment) {
     note(connection.owner.session, step);
 }
 
-/// What the session has committed is acknowledged: GTIDs as the server told them.
+/// What the session has committed is acknowledged: GTIDs as the server told them, and what was read of them.
 #[inline]
-pub(crate) fn committed(session: u32, gtid: &[u8]) {
-    let (source, number) = last_of(gtid);
+pub(crate) fn committed(session: u32, gtid: &[u8], position: Option<&Position>) {
+    let only = match position {
+        Some(Position::MariaDb(domains)) => domains.only(),
+        _ => None,
+    };
+    let (source, number) = match only {
+        Some((_, last)) => (last.server_id, last.sequence),
+        None => last_of(gtid),
+    };
     note(session, Step::Committed { source, number });
 }
 

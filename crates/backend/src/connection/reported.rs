@@ -28,9 +28,10 @@ impl Reported {
             return;
         };
         match (&mut self.last, now) {
-            (Some(Position::MariaDb(last)), Position::MariaDb(now)) => {
-                last.extend(now.iter().map(|(domain, last)| (domain, *last)));
-            }
+            (Some(Position::MariaDb(last)), Position::MariaDb(now)) => match now.only() {
+                Some((domain, now)) => last.insert(domain, now),
+                None => last.extend(now.iter().map(|(domain, last)| (domain, *last))),
+            },
             (Some(Position::MySql(last)), Position::MySql(now)) => {
                 last.extend(
                     now.iter()

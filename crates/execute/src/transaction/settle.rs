@@ -136,9 +136,9 @@ pub(crate) fn learn(
     let doubt =
         keeping::note_promises(session, connection, shape, &mut changes, failed, in_transaction);
     statistics::note_gtid(&session.core, shape, changes.gtid.is_some(), doubt, in_transaction);
-    if let Some(gtid) = &changes.gtid {
-        recorded::committed(session.handle.id, gtid);
-        connection.reported.add(changes.position(connection.engine()));
+    if let Some((gtid, position)) = changes.committed(connection.engine()) {
+        recorded::committed(session.handle.id, gtid, position);
+        connection.reported.add(position);
     }
     note_connection(&session.handle, &mut session.connections, connection);
     if let Some(state) = changes.state {

@@ -78,6 +78,12 @@ impl Changes {
         self.read.as_ref()
     }
 
+    /// The same, as the server has said it and as a position.
+    pub(crate) fn committed(&mut self, engine: Engine) -> Option<(&[u8], Option<&Position>)> {
+        self.position(engine);
+        Some((self.gtid.as_deref()?, self.read.as_ref()))
+    }
+
     /// What one reply of several has written.
     fn note_gtid(&mut self, gtid: &[u8]) {
         self.read = None;

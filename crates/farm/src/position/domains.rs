@@ -45,6 +45,48 @@ impl Domains {
         }
     }
 
+    /// The only one, if there is no other.
+    #[inline]
+    pub fn only(&self) -> Option<(u32, Last)> {
+        self.first.filter(|_| self.others.is_empty())
+    }
+
+    /// Takes over what is later in another one.
+    #[inline]
+    pub fn join(&mut self, other: &Domains) {
+        match (&mut self.first, other.only()) {
+            (Some((domain, have)), Some((of, last))) if *domain == of => {
+                if have.sequence < last.sequence {
+                    *have = last;
+                }
+            }
+            _ => self.join_each(other),
+        }
+    }
+
+    fn join_each(&mut self, other: &Domains) {
+        for (domain, last) in other.iter() {
+            match self.get_mut(domain) {
+                Some(have) if have.sequence < last.sequence => *have = *last,
+                Some(_) => {}
+                None => self.insert(domain, *last),
+            }
+        }
+    }
+
+    /// True when it is as far as another one in each domain.
+    #[inline]
+    pub fn covers(&self, other: &Domains) -> bool {
+        let has = |domain, last: &Last| {
+            let have = self.get(domain);
+            have.is_some_and(|have| have.sequence >= last.sequence)
+        };
+        match other.only() {
+            Some((domain, last)) => has(domain, &last),
+            None => other.iter().all(|(domain, last)| has(domain, last)),
+        }
+    }
+
     /// All of them, by their numbers.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Last)> {
@@ -109,6 +151,7 @@ mod tests {
                 domains.get_mut(domain).expect("it is there").sequence += 1;
                 assert_eq!(domains.get(domain), Some(&last(u64::from(domain) * 10 + 1)));
             }
+            assert_eq!(domains.only(), None);
             assert_eq!(domains.get(4), None);
             assert_eq!(
                 domains
@@ -118,5 +161,42 @@ mod tests {
                 domains
             );
         }
+    }
+
+    #[test]
+    fn the_later_of_two_is_kept_of_each_domain() {
+        let of = |all: &[(u32, u64)]| -> Domains {
+            let all = all.iter();
+            all.map(|&(domain, sequence)| (domain, last(sequence)))
+                .collect()
+        };
+        let sets = [
+            of(&[]),
+            of(&[(1, 5)]),
+            of(&[(1, 6)]),
+            of(&[(2, 5)]),
+            of(&[(0, 9)]),
+            of(&[(1, 4), (2, 8)]),
+            of(&[(0, 1), (1, 7), (3, 3)]),
+        ];
+        for (one, other) in sets
+            .iter()
+            .flat_map(|one| sets.iter().map(move |it| (one, it)))
+        {
+            let mut joined = one.clone();
+            joined.join(other);
+            let mut expected = one.clone();
+            for (domain, last) in other.iter() {
+                if expected
+                    .get(domain)
+                    .is_none_or(|have| have.sequence < last.sequence)
+                {
+                    expected.insert(domain, *last);
+                }
+            }
+            assert_eq!(joined, expected, "{one:?} and {other:?}");
+            assert_eq!(one.covers(other), expected == *one, "{one:?} and {other:?}");
+        }
+        assert_eq!((sets[0].only(), sets[1].only()), (None, Some((1, last(5)))));
     }
 }

@@ -65,16 +65,22 @@ fn parse_domains(text: &[u8]) -> Option<Domains> {
     Some(domains)
 }
 
+/// So many digits are no more than 64 bits hold.
+const DIGITS_SURE: usize = 19;
+
 /// The number in decimal digits at the front, and what stands behind it.
+#[inline]
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut rest) = (0u64, text);
-    while let [digit @ b'0'..=b'9', behind @ ..] = rest {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u64::from(digit - b'0'))?;
-        rest = behind;
+    let (mut number, mut at) = (0u64, 0);
+    while let Some(digit @ b'0'..=b'9') = text.get(at) {
+        let digit = u64::from(digit - b'0');
+        number = match at < DIGITS_SURE {
+            true => number * 10 + digit,
+            false => number.checked_mul(10)?.checked_add(digit)?,
+        };
+        at += 1;
     }
-    (rest.len() < text.len()).then_some((number, rest))
+    (at > 0).then_some((number, &text[at..]))
 }
 
 /// So many intervals of one MySQL source are left as they are.
@@ -114,12 +120,7 @@ impl Position {
     /// before it in its domain, which `gtid_strict_mode` guarantees. Never true across engines.
     pub fn covers(&self, other: &Position) -> bool {
         match (self, other) {
-            (Position::MariaDb(mine), Position::MariaDb(theirs)) => {
-                theirs.iter().all(|(domain, last)| {
-                    mine.get(domain)
-                        .is_some_and(|have| have.sequence >= last.sequence)
-                })
-            }
+            (Position::MariaDb(mine), Position::MariaDb(theirs)) => mine.covers(theirs),
             (Position::MySql(mine), Position::MySql(theirs)) => gtid_set::covers(mine, theirs),
             _ => false,
         }
@@ -151,15 +152,7 @@ impl Position {
     /// is of another group's servers, and nothing here can be compared with it.
     pub fn join(&mut self, other: &Position) {
         match (&mut *self, other) {
-            (Position::MariaDb(mine), Position::MariaDb(theirs)) => {
-                for (domain, last) in theirs.iter() {
-                    match mine.get_mut(domain) {
-                        Some(have) if have.sequence < last.sequence => *have = *last,
-                        Some(_) => {}
-                        None => mine.insert(domain, *last),
-                    }
-                }
-            }
+            (Position::MariaDb(mine), Position::MariaDb(theirs)) => mine.join(theirs),
             (Position::MySql(mine), Position::MySql(theirs)) => gtid_set::join(mine, theirs),
             (mine, _) => *mine = other.clone(),
         }
@@ -227,6 +220,8 @@ mod tests {
         assert_eq!(Position::parse(m, "0-1-"), None);
         assert_eq!(Position::parse(m, "4294967296-1-5"), None);
         assert_eq!(Position::parse(m, "0-1-18446744073709551616"), None);
+        assert_eq!(Position::parse(m, "0-1-99999999999999999999"), None);
+        assert_eq!(Position::parse(m, "0-1-9999999999999999999x"), None);
         assert!(Position::parse(m, " 4294967295-1-18446744073709551615, ").is_some());
         assert_eq!(Position::read(m, b"0-1-\xff"), None);
     }
