@@ -34,6 +34,29 @@ bitflags::bitflags! {
     }
 }
 
+/// What in a text ties its session.
+const BY_FACT: [(Facts, Pins); 8] = [
+    (Facts::TEMPORARY_TABLE, Pins::TEMPORARY_TABLE),
+    (Facts::USER_LOCK, Pins::USER_LOCK),
+    (Facts::LOCK_TABLES, Pins::LOCK_TABLES),
+    (Facts::HANDLER, Pins::HANDLER),
+    (Facts::TEXT_PREPARE, Pins::TEXT_PREPARE),
+    (Facts::XA, Pins::XA),
+    (Facts::COMPOUND, Pins::CALL),
+    // LASTVAL and PREVIOUS VALUE belong to the connection that drew the value.
+    (Facts::WRITES_SEQUENCE, Pins::VARIABLE),
+];
+
+/// All facts of these: nearly every text has none.
+const PINNING: Facts = {
+    let (mut all, mut at) = (Facts::empty(), 0);
+    while at < BY_FACT.len() {
+        all = all.union(BY_FACT[at].0);
+        at += 1;
+    }
+    all
+};
+
 impl Pins {
     /// What a statement that fails has not made.
     pub(crate) const MADE_WHOLE: Pins = Pins::TEMPORARY_TABLE
@@ -58,19 +81,10 @@ impl Pins {
     /// The pins that running this text sets.
     pub fn of(class: Class, verb: Verb, facts: Facts) -> Pins {
         let mut pins = Pins::empty();
-        let by_fact = [
-            (Facts::TEMPORARY_TABLE, Pins::TEMPORARY_TABLE),
-            (Facts::USER_LOCK, Pins::USER_LOCK),
-            (Facts::LOCK_TABLES, Pins::LOCK_TABLES),
-            (Facts::HANDLER, Pins::HANDLER),
-            (Facts::TEXT_PREPARE, Pins::TEXT_PREPARE),
-            (Facts::XA, Pins::XA),
-            (Facts::COMPOUND, Pins::CALL),
-            // LASTVAL and PREVIOUS VALUE belong to the connection that drew the value.
-            (Facts::WRITES_SEQUENCE, Pins::VARIABLE),
-        ];
-        for (fact, pin) in by_fact {
-            pins.set(pin, pins.contains(pin) || facts.contains(fact));
+        if facts.intersects(PINNING) {
+            for (fact, pin) in BY_FACT {
+                pins.set(pin, pins.contains(pin) || facts.contains(fact));
+            }
         }
         pins.set(Pins::CALL, pins.contains(Pins::CALL) || class == Class::Call);
         match verb {
@@ -91,6 +105,10 @@ impl Pins {
 
     /// Counts the pins that are new.
     pub fn count_new(self, before: Pins, counters: &Counters) {
+        let new = self - before;
+        if new.is_empty() {
+            return;
+        }
         let by_pin = [
             (Pins::USER_VARIABLE, &counters.pins_user_variable),
             (Pins::TEMPORARY_TABLE, &counters.pins_temporary_table),
@@ -107,7 +125,6 @@ impl Pins {
             (Pins::REPLICATION, &counters.pins_replication),
             (Pins::STATUS, &counters.pins_status),
         ];
-        let new = self - before;
         for (pin, counter) in by_pin {
             if new.contains(pin) {
                 count(counter);

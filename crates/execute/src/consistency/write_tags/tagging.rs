@@ -1,7 +1,7 @@
 //! Putting write tags in front of statements.
 
 use backend::Connection;
-use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::packet::{HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
 
 use crate::client::request::Request;
@@ -71,18 +71,23 @@ pub(crate) fn tagged(
     Some(out)
 }
 
-/// Writes a COM_QUERY or COM_STMT_PREPARE with the comment in front of its text.
+/// Writes a COM_QUERY or COM_STMT_PREPARE with the comment in front of its text. It is shorter than a packet may be;
+/// see [`TEXT_BYTES_MAX`].
 fn tag_frame(out: &mut Vec<u8>, frame: &[u8], comment: &[u8]) {
-    let payload = &frame[HEADER_BYTES..];
-    packet::write_with(out, &mut 0, |out| {
-        out.push(payload[0]);
-        out.extend_from_slice(comment);
-        out.extend_from_slice(&payload[1..]);
-    });
+    let (command, text) = frame[HEADER_BYTES..].split_at(1);
+    let header = Header {
+        payload_bytes: command.len() + comment.len() + text.len(),
+        sequence: 0,
+    };
+    for part in [&header.encode()[..], command, comment, text] {
+        out.extend_from_slice(part);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use mysql_wire::packet;
+
     use super::*;
 
     #[test]
