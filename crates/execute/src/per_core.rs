@@ -53,6 +53,7 @@ use crate::counters::Counters;
 use crate::counters::farm_statistics::{of_farm, publish_openings};
 use crate::door_clients::DoorClients;
 use crate::execution::cache::Cache;
+use crate::execution::exec::spare_replies::SpareReplies;
 use crate::execution::hook::Decisions;
 use crate::execution::mirror::Mirrors;
 use crate::own_account;
@@ -208,6 +209,8 @@ pub struct StatementsKnown {
     texts: RefCell<Texts>,
     /// Room for the logs of open transactions.
     pub(crate) logs: SpareLogs,
+    /// Room for what replies say.
+    pub(crate) replies: SpareReplies,
 }
 
 impl StatementsKnown {
@@ -224,6 +227,7 @@ impl StatementsKnown {
             writers: RefCell::default(),
             texts: RefCell::default(),
             logs: SpareLogs::default(),
+            replies: SpareReplies::default(),
         }
     }
 }

@@ -360,7 +360,7 @@ async fn relay(
 ) -> Result<Answer, End> {
     let mut way = Way {
         relay: relay_of(&session.context(), connection, &run.shape, expect),
-        changes: Changes::default(),
+        done: None,
         counted: session.connections.may_resume(run, pipe),
         tally: run.resume.map(Tally::after),
         forwarded: false,
@@ -396,7 +396,8 @@ async fn relay(
 /// How far a reply has come.
 struct Way {
     relay: Relay,
-    changes: Changes,
+    /// What it has said so far, once something has come.
+    done: Option<Box<Done>>,
     /// It may be gone on with elsewhere.
     counted: bool,
     tally: Option<Box<Tally>>,
@@ -430,7 +431,9 @@ async fn walk(
     way: &mut Way,
 ) -> Walked {
     let next = way.relay.next_sequence();
-    let mut note = |change: SessionChange<'_>| way.changes.note(connection, change);
+    let replies = &session.core.statements.replies;
+    let changes = &mut way.done.get_or_insert_with(|| replies.take()).changes;
+    let mut note = |change: SessionChange<'_>| changes.note(connection, change);
     let Ok(progress) = way.relay.advance(&mut pipe.buffer, pipe.ready, &mut note) else {
         tracing::error!(session = session.handle.id, "the server broke the protocol");
         return Walked::Over(lost(&way.relay, way.forwarded, way.file, None));
@@ -440,13 +443,13 @@ async fn walk(
         && let Some(refused) =
             rarely(refused(session, connection, run, way.relay.outcome(), read_only, pipe)).await
     {
-        way.changes.writes = matches!(refused, Answer::WritesOnReplica);
+        changes.writes = matches!(refused, Answer::WritesOnReplica);
         let held = relayed::behind(refused, way.forwarded, next, way.tally.as_deref());
         if let Some(answer) = held {
             return Walked::Over(answer);
         }
     }
-    if way.changes.is_news() && !may_tell(session, connection, &mut way.changes).await {
+    if changes.is_news() && !may_tell(session, connection, changes).await {
         return Walked::Over(lost_before(next, way.forwarded, way.file, None));
     }
     if progress.forward > pipe.ready {
@@ -459,9 +462,9 @@ async fn walk(
         way.pieces += 1;
     }
     if progress.done {
-        let outcome = way.relay.outcome().clone();
-        let changes = std::mem::take(&mut way.changes);
-        let answer = Answer::Done(Box::new(Done { outcome, changes }));
+        let mut done = way.done.take().unwrap_or_default();
+        done.outcome = way.relay.outcome().clone();
+        let answer = Answer::Done(done);
         return match run.pipeline.commands.is_empty() {
             true => Walked::Over(answer),
             false => Walked::Kept(answer),

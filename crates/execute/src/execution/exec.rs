@@ -2,6 +2,7 @@
 //!
 //! Must not know: the client, and what is done with a command ([`crate::execution::servers`]).
 
+pub(crate) mod spare_replies;
 pub mod text_shape;
 
 use std::collections::VecDeque;
@@ -198,9 +199,18 @@ impl Run {
 }
 
 /// A complete reply. Boxed in the answer, which every step of a statement would make room for.
+#[derive(Default)]
 pub struct Done {
     pub outcome: Outcome,
     pub changes: Changes,
+}
+
+impl Done {
+    /// Says nothing any more.
+    fn empty(&mut self) {
+        self.outcome = Outcome::default();
+        self.changes.empty();
+    }
 }
 
 /// How an attempt ended.

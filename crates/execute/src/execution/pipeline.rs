@@ -206,11 +206,12 @@ pub(crate) async fn ride(
 ) -> Result<Answer, End> {
     let mut answer = answer?;
     loop {
-        let Done { outcome, changes } = match (answer, run.pipeline.commands.is_empty()) {
-            (Answer::Done(done), false) => *done,
+        let mut done = match (answer, run.pipeline.commands.is_empty()) {
+            (Answer::Done(done), false) => done,
             (last, _) => return Ok(last),
         };
-        settle::note_route(session, connection, run, &outcome, &changes);
+        let Done { outcome, changes } = &mut *done;
+        settle::note_route(session, connection, run, outcome, changes);
         replay::log_statement(
             &session.core,
             &session.client,
@@ -218,9 +219,10 @@ pub(crate) async fn ride(
             &mut session.connections,
             &session.prepared,
             run,
-            &outcome,
+            outcome,
         );
-        run.pins = settle::learn(session, connection, &run.shape, run.pins, &outcome, changes);
+        run.pins = settle::learn(session, connection, &run.shape, run.pins, outcome, changes);
+        session.core.statements.replies.give(done);
         measure::end_in_pipeline(session, pipe.ready);
         session.client.step();
         if session.handle.killed.get() {

@@ -138,7 +138,7 @@ async fn try_server(
             run,
             &done.outcome,
         );
-        settle::settle_run(session, lease, run, *done).await?;
+        settle::settle_run(session, lease, run, done).await?;
         return Ok(false);
     }
     let tried = Tried { plan, target, free };

@@ -266,8 +266,8 @@ async fn play_one(session: &mut Session, entry: &Entry, frame: &[u8]) -> Result<
         let answer = attempt::attempt(session, &mut lease, &mut run, plan.guards()).await?;
         let told = session.connections.current.replay.take().map(|mut log| log.take_told());
         match answer {
-            Answer::Done(done) => {
-                settle::settle(session, lease, &run.shape, run.pins, done.outcome, done.changes)?;
+            Answer::Done(mut done) => {
+                settle::settle(session, lease, &run.shape, run.pins, &mut done)?;
                 return Ok(match told == Some(entry.told) {
                     true => Played::Same,
                     false => Played::Differs(session.prepared.differs(entry, frame)),

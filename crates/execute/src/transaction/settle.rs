@@ -36,10 +36,10 @@ pub(crate) fn settle(
     mut lease: Lease,
     shape: &Shape,
     pins: Pins,
-    outcome: Outcome,
-    changes: Changes,
+    done: &mut Done,
 ) -> Result<(), End> {
-    let pins = learn(session, lease.connection_mut(), shape, pins, &outcome, changes);
+    let Done { outcome, changes } = done;
+    let pins = learn(session, lease.connection_mut(), shape, pins, outcome, changes);
     place(session, lease, shape, pins, outcome.error.is_some())
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn learn(
     shape: &Shape,
     pins: Pins,
     outcome: &Outcome,
-    mut changes: Changes,
+    changes: &mut Changes,
 ) -> Pins {
     note_reply(session, connection, outcome);
     if outlives_reset(shape.verb) {
@@ -133,15 +133,14 @@ pub(crate) fn learn(
     }
     let failed = outcome.error.is_some();
     let in_transaction = session.variables.status.contains(Status::IN_TRANS);
-    let doubt =
-        keeping::note_promises(session, connection, shape, &mut changes, failed, in_transaction);
+    let doubt = keeping::note_promises(session, connection, shape, changes, failed, in_transaction);
     statistics::note_gtid(&session.core, shape, changes.gtid.is_some(), doubt, in_transaction);
     if let Some((gtid, position)) = changes.committed(connection.engine()) {
         recorded::committed(session.handle.id, gtid, position);
         connection.reported.add(position);
     }
     note_connection(&session.handle, &mut session.connections, connection);
-    if let Some(state) = changes.state {
+    if let Some(state) = changes.state.take() {
         let state = Rc::new(state);
         connection.set_state(state.clone());
         session::set_state(
@@ -166,7 +165,7 @@ pub(crate) fn learn(
     session.transaction.note_failure(outcome.error);
     session.variables.gets_diagnostics |= matches!(shape.verb, Verb::GetDiagnostics);
     answers::note_diagnostics(&session.client.request, &mut session.variables, shape, outcome);
-    if let Some(mut residue) = changes.residue {
+    if let Some(mut residue) = changes.residue.take() {
         session.variables.diagnostics.learn(&mut residue);
     }
     let ended = changes.ended;
@@ -212,24 +211,26 @@ pub(crate) async fn settle_run(
     session: &mut Session,
     lease: Lease,
     run: &Run,
-    done: Done,
+    mut done: Box<Done>,
 ) -> Result<(), End> {
-    match session.run.before.take() {
-        None => settle(session, lease, &run.shape, run.pins, done.outcome, done.changes),
-        Some(before) => rarely(settle_counted(session, lease, run, done, &before)).await,
-    }
+    let settled = match session.run.before.take() {
+        None => settle(session, lease, &run.shape, run.pins, &mut done),
+        Some(before) => rarely(settle_counted(session, lease, run, &mut done, &before)).await,
+    };
+    session.core.statements.replies.give(done);
+    settled
 }
 
 async fn settle_counted(
     session: &mut Session,
     mut lease: Lease,
     run: &Run,
-    done: Done,
+    done: &mut Done,
     before: &Before,
 ) -> Result<(), End> {
     let Done { outcome, changes } = done;
     let connection = lease.connection_mut();
-    let pins = learn(session, connection, &run.shape, run.pins, &outcome, changes);
+    let pins = learn(session, connection, &run.shape, run.pins, outcome, changes);
     // What somebody may still ask for stays as it is.
     if outcome.error.is_none() && !leaves(&session.variables, &run.shape) {
         session.run.profile.counters = before.added(connection).await.map(Rc::new);

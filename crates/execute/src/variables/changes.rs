@@ -7,6 +7,9 @@ use mysql_wire::reply::SessionChange;
 
 use crate::connections::pin::Pins;
 
+/// Room for GTIDs that is kept for the next reply.
+const ROOM_BYTES_MAX: usize = 256;
+
 /// What a reply said about the session's state.
 #[derive(Default)]
 pub struct Changes {
@@ -25,6 +28,8 @@ pub struct Changes {
     pub gtid: Option<Vec<u8>>,
     /// The same as a position, once somebody has asked for it and it could be read.
     read: Option<Position>,
+    /// Where the next GTIDs go: what a reply before has left of its room.
+    room: Vec<u8>,
     /// So many bytes of them are of what the client may hear of.
     pub held: usize,
     /// Something was set for the next transaction only.
@@ -84,10 +89,20 @@ impl Changes {
         Some((self.gtid.as_deref()?, self.read.as_ref()))
     }
 
+    /// Says nothing any more, and keeps its room.
+    pub(crate) fn empty(&mut self) {
+        let room = self.gtid.take().unwrap_or_else(|| std::mem::take(&mut self.room));
+        *self = Changes::default();
+        if room.capacity() <= ROOM_BYTES_MAX {
+            self.room = room;
+            self.room.clear();
+        }
+    }
+
     /// What one reply of several has written.
     fn note_gtid(&mut self, gtid: &[u8]) {
         self.read = None;
-        let all = self.gtid.get_or_insert_default();
+        let all = self.gtid.get_or_insert_with(|| std::mem::take(&mut self.room));
         if !all.is_empty() {
             all.push(b',');
         }
