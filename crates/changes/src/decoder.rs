@@ -291,14 +291,14 @@ fn unread(what: &str) -> Trouble {
 
 /// The file that a rotate event names.
 pub fn file_of(data: &[u8]) -> String {
-    /// Of the number in a file's name.
+    /// Of the number at the end of a file's name.
     const DIGITS: usize = 6;
-    let mut name = data.get(8..).unwrap_or_default();
-    // Before the server has said that there are checksums, four bytes of one stand behind the name.
-    if let Some(dot) = name.iter().rposition(|&byte| byte == b'.') {
-        name = &name[..name.len().min(dot + 1 + DIGITS)];
-    }
-    String::from_utf8_lossy(name).into_owned()
+    let name = data.get(8..).unwrap_or_default();
+    // Before the server has said that there are checksums, four bytes of one stand behind the name. A dot may be among them.
+    let is_number = |behind: &[u8]| matches!(behind, [b'.', number @ ..] if number.iter().all(u8::is_ascii_digit));
+    let number = name.windows(1 + DIGITS).rposition(is_number);
+    let end = number.map_or(name.len(), |dot| dot + 1 + DIGITS);
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
@@ -431,6 +431,18 @@ mod tests {
         event.extend(b"ab");
         assert_eq!(prepared(&event), Some((false, xid)));
         assert_eq!(prepared(&event[..14]), None);
+    }
+
+    #[test]
+    fn what_stands_behind_the_name_of_a_file_is_no_part_of_it() {
+        let named = |name: &[u8]| file_of(&[&4_u64.to_le_bytes(), name].concat());
+        assert_eq!(named(b"binlog.000013"), "binlog.000013");
+        for checksum in [b"\xab\xcd\x01\x02", b"\xab.\x01\x02", b"....", b"1.23"] {
+            let name = [&b"my.log.000013"[..], checksum].concat();
+            assert_eq!(named(&name), "my.log.000013", "{checksum:?}");
+        }
+        assert_eq!(named(b"odd"), "odd");
+        assert_eq!(file_of(b"short"), "");
     }
 
     #[test]
