@@ -12,6 +12,7 @@ use catalog::{Call, CommandError};
 use control::{Commander, Control, Credentials, NoSessions, Settings};
 use farm::{Published, Server as Known, Snapshot, Status};
 use serde_json::Value;
+use testkit::client::Reply;
 use testkit::{Release, Server, holds_within, wait_until};
 use tokio::sync::oneshot;
 
@@ -240,10 +241,15 @@ pub fn farm_with(dir: &Path, servers: &[Server], set: impl FnOnce(&mut Settings)
 /// Waits until a server is up for so long that what it had received before is not in doubt: for seconds, and
 /// for as long as a loaded machine takes to see that its primary is lost.
 pub fn wait_until_settled(server: &Server) {
-    let mut client = server.client();
     wait_until(PATIENCE, "the server to be up for a while", || {
-        let uptime = client.rows("SHOW GLOBAL STATUS LIKE 'Uptime'");
-        let uptime = uptime[0][1].as_deref().and_then(|s| s.parse::<u64>().ok());
+        // A connection of its own: clients are ended when a busy machine has a living primary replaced.
+        let said = server.client().query("SHOW GLOBAL STATUS LIKE 'Uptime'");
+        let Ok([Reply::Rows(rows)]) = said.as_deref() else {
+            return false;
+        };
+        let uptime = rows.text()[0][1]
+            .as_deref()
+            .and_then(|s| s.parse::<u64>().ok());
         uptime.is_some_and(|seconds| seconds >= 8)
     });
 }

@@ -178,12 +178,10 @@ fn texts_are_read_by_the_sql_mode_of_the_servers() {
     let text = r"SELECT '\', @@server_id, GET_LOCK(CHAR(97), 0) -- '";
     // A connection from before has another mode, and gives one column.
     let answers = || farm.client().rows(text)[0].get(1).cloned().flatten();
+    // One answer of the primary says nothing: it gets reads, too, while a busy machine doubts the replica.
     wait_until(SOON, "the mode to be known", || {
-        answers().as_deref() == Some(&*primary)
+        (0..5).all(|_| answers().as_deref() == Some(&*primary))
     });
-    for _ in 0..5 {
-        assert_eq!(answers().as_deref(), Some(&*primary));
-    }
 }
 
 #[test]
