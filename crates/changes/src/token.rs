@@ -162,7 +162,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// So many changes are told.
+    /// The token stands behind this number of changes from now on.
     pub fn set(&mut self, count: u32) {
         let mut buffer = itoa::Buffer::new();
         let digits = buffer.format(count);

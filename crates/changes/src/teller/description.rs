@@ -20,7 +20,7 @@ impl Teller {
         }
     }
 
-    /// What is told of a table, unless it was.
+    /// The line that describes a table; `None` when the consumer has it already.
     pub(super) fn new_description(&mut self, table: &Arc<Table>) -> Option<String> {
         let name = (table.database.clone(), table.name.clone());
         let known = self.described.get(&name);

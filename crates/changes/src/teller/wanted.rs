@@ -121,7 +121,7 @@ impl Wanted {
         is_in.map_err(of_table)
     }
 
-    /// A column that is told.
+    /// True for a column that the consumer wants.
     pub(super) fn shows(&self, column: &Column) -> bool {
         let name = column.name.as_deref().unwrap_or_default();
         self.columns.is_empty() || self.columns.iter().any(|it| it.eq_ignore_ascii_case(name))

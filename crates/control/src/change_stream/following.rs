@@ -432,8 +432,8 @@ impl Follower {
         self.outlet.lock().await.begin(place).await
     }
 
-    /// Tells what is safe of what waits. While the client is slow to take it, the seat is given up for others, and what
-    /// cannot be kept is read once more.
+    /// Tells the waiting transactions that are safe. While the client is slow, this gives up the seat for others, and
+    /// later reads once more whatever it cannot keep.
     async fn release(
         &mut self,
         primary: &Primary,
@@ -514,7 +514,7 @@ pub(super) async fn beginning(
     Ok((from, until, transactions))
 }
 
-/// What a consumer is told of a gap, with its cure.
+/// The text of a `gap` for a consumer, with its cure.
 fn of_gap(error: &Error, missing: Option<&Gap>) -> String {
     let which = match missing {
         Some(gap) => format!("the changes {gap}"),

@@ -205,12 +205,11 @@ impl<'s, 't> Cost<'s, 't> {
     /// So many bytes of rows each group may get before a gather would have moved less in any case.
     fn worth(&self, way: &Way) -> u64 {
         let groups = groups(self.statement, &way.set) as u64;
-        self.gathered.0
-            / if way.divides() {
-                2 * groups
-            } else {
-                1 + groups
-            }
+        let times = match way.divides() {
+            true => 2 * groups,
+            false => 1 + groups,
+        };
+        self.gathered.0 / times
     }
 
     /// What is sent, for people.
@@ -223,15 +222,10 @@ impl<'s, 't> Cost<'s, 't> {
             let table = called(at);
             Some(format!("{table} is divided among the groups by {column}"))
         });
-        let whole = match whole.is_empty() {
-            true => None,
-            false => Some(format!("{} is sent to the groups", whole.join(", "))),
-        };
-        whole
-            .into_iter()
-            .chain(parted)
-            .collect::<Vec<_>>()
-            .join(", ")
+        let sent = format!("{} is sent to the groups", whole.join(", "));
+        let sent = (!whole.is_empty()).then_some(sent);
+        let all: Vec<String> = sent.into_iter().chain(parted).collect();
+        all.join(", ")
     }
 
     /// The answer, with what is expected of it, and how else the statement is answered.

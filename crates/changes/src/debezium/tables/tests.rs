@@ -1,4 +1,4 @@
-//! Definitions of tables, and what is told of them.
+//! Definitions of tables, and the descriptions that consumers get of them.
 
 use serde_json::Value;
 

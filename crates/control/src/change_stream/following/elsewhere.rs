@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::change_stream::source::{Primary, Source};
 
-/// So long it is waited for servers that do not follow the primary yet.
+/// Servers that do not follow the primary yet have this time to do so.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which server is read.

@@ -53,8 +53,7 @@ impl Follower {
         }
     }
 
-    /// What a transaction did. Where that has to be read once more this may take a while: nobody waits for the outlet
-    /// meanwhile.
+    /// The parts of a transaction. To read them once more may take a while, so this does not hold the outlet.
     pub(super) async fn all_parts<'a>(
         &self,
         primary: &Primary,
