@@ -4,7 +4,7 @@
 //! triggers, functions and views do is not in it.
 
 use super::Run;
-use super::statement::{Token, tokens};
+use crate::words::{Token, tokens};
 
 /// Functions whose values are those of one server, one session or one moment.
 const FUNCTIONS: [&str; 26] = [
@@ -45,7 +45,7 @@ pub fn objection(run: &Run) -> Option<String> {
         return Some("its text has bytes that are no characters of its character set".to_owned());
     }
     let tokens = tokens(&run.sql);
-    let words: Vec<String> = tokens.iter().map(Token::word).collect();
+    let words: Vec<String> = tokens.iter().map(Token::upper).collect();
     for (at, word) in words.iter().enumerate() {
         let before = at.checked_sub(1).map_or("", |at| &*words[at]);
         let calls = tokens.get(at + 1) == Some(&Token::Other('('));
@@ -66,11 +66,11 @@ pub fn objection(run: &Run) -> Option<String> {
     reads_setting.then(|| "it reads a server's or a session's setting (@@)".to_owned())
 }
 
-/// The names and words of a statement, in upper case.
+/// The names and words of a statement, in upper case, and what stands in double quotes, which may be a name.
 pub fn names(sql: &str) -> Vec<String> {
-    let words = tokens(sql);
-    let words = words.iter().map(Token::word);
-    words.filter(|word| !word.is_empty()).collect()
+    let tokens = tokens(sql);
+    let names = tokens.iter().filter_map(Token::name);
+    names.map(str::to_ascii_uppercase).collect()
 }
 
 #[cfg(test)]
@@ -107,6 +107,7 @@ mod tests {
         ] {
             assert!(!objects(sql), "{sql}");
         }
+        assert!(names("INSERT INTO \"log\" SELECT a FROM `b`").contains(&"LOG".to_owned()));
         let torn = Run::default();
         assert!(objection(&torn).is_some_and(|why| why.contains("bytes")));
     }

@@ -1,6 +1,6 @@
 //! What an applier has to know of a statement that defines something: its object, and its databases.
 
-use crate::words::{behind_comment, quoted};
+use crate::words::{Token, tokens};
 
 /// What an applier does with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Definition {
 /// all.
 pub fn definition(text: &str, database: &str, wanted: &[String]) -> (Definition, bool) {
     let tokens = tokens(text);
-    let words: Vec<String> = tokens.iter().map(Token::word).collect();
+    let words: Vec<String> = tokens.iter().map(Token::upper).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let kind = kind(&words);
     let is_wanted =
@@ -89,69 +89,21 @@ fn databases<'a>(
     database: &'a str,
 ) -> impl Iterator<Item = String> + 'a {
     let named = tokens.windows(2).filter_map(|pair| match pair {
-        [Token::Name(name), Token::Other('.')] => Some(name.clone()),
+        [of, Token::Other('.')] => of.name().map(str::to_owned),
         _ => None,
     });
     let at = words
         .iter()
         .position(|word| *word == "DATABASE" || *word == "SCHEMA");
     let behind = at.filter(|at| *at <= 3).and_then(|at| {
-        let mut rest = tokens[at + 1..].iter().filter_map(|token| match token {
-            Token::Name(name) => Some(name),
-            _ => None,
-        });
-        rest.find(|name| !["IF", "NOT", "EXISTS"].contains(&&*name.to_ascii_uppercase()))
-            .cloned()
+        let mut rest = tokens[at + 1..].iter();
+        let of_condition = |token: &Token| ["IF", "NOT", "EXISTS"].iter().any(|it| token.is(it));
+        let name = rest.find(|token| token.name().is_some() && !of_condition(token));
+        name.and_then(Token::name).map(str::to_owned)
     });
     // A database that is made or dropped is not the session's.
     let own = (behind.is_none() && !database.is_empty()).then(|| database.to_owned());
     named.chain(behind).chain(own)
-}
-
-/// What a statement is made of, as far as it counts here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    /// A word, or a name in quotes.
-    Name(String),
-    Other(char),
-}
-
-impl Token {
-    /// In upper case; empty for anything else.
-    pub(super) fn word(&self) -> String {
-        match self {
-            Token::Name(name) => name.to_ascii_uppercase(),
-            Token::Other(_) => String::new(),
-        }
-    }
-}
-
-/// Words and names without comments and texts. What stands in `/*!…*/` counts.
-pub(super) fn tokens(text: &str) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(c) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
-        if let Some(behind) = behind_comment(rest) {
-            rest = behind;
-        } else if c == '`' {
-            let (name, behind) = quoted(&rest[1..], '`');
-            tokens.push(Token::Name(name));
-            rest = behind;
-        } else if c == '\'' || c == '"' {
-            rest = quoted(&rest[1..], c).1;
-            tokens.push(Token::Other('\''));
-        } else if is_word(c) {
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            tokens.push(Token::Name(rest[..end].to_owned()));
-            rest = &rest[end..];
-        } else {
-            tokens.push(Token::Other(c));
-            rest = &rest[c.len_utf8()..];
-        }
-        rest = rest.trim_start();
-    }
-    tokens
 }
 
 #[cfg(test)]
@@ -210,6 +162,7 @@ mod tests {
         assert!(is_wanted("CREATE TABLE t (a INT)", "shop"));
         assert!(is_wanted("CREATE TABLE `shop`.t (a INT)", "other"));
         assert!(is_wanted("CREATE DATABASE IF NOT EXISTS shop", ""));
+        assert!(is_wanted("CREATE TABLE \"shop\".t (a INT)", "other"));
         assert!(!is_wanted("CREATE DATABASE other", "shop"));
         assert!(!is_wanted(
             "CREATE TABLE other.t (a VARCHAR(9) DEFAULT 'shop.')",

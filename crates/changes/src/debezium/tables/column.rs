@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::lexer::{Token, enclosed, parts};
+use super::parts::{enclosed, parts};
+use crate::words::Token;
 
 /// A column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,15 +5,16 @@
 //! read, is left out: nothing is guessed.
 
 mod column;
-mod lexer;
+mod parts;
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use crate::table::Table;
+use crate::words::{Token, tokens};
 use column::{Column, Defined, Place, column};
-use lexer::{Token, enclosed, parts, tokens};
+use parts::{enclosed, parts};
 
 /// A table by its database and its name.
 type Name = (String, String);
