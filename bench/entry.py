@@ -3,9 +3,27 @@
 import os
 import resource
 import sys
+import time
 
 import wire
 from processes import Failed, die_on_signals
+
+
+# A ratio of two runs says nothing about the programs while others use the machine.
+LOAD_MAX_PER_CPU = 0.5
+LOOK_EVERY_S = 5
+
+
+def quiet_load(wait_s=0):
+    """The load average of a minute, and whether it is that of a machine with nothing else to do; waits so long until
+    it is, since a build of just now still shows in it."""
+    end = time.monotonic() + wait_s
+    while True:
+        load = os.getloadavg()[0]
+        quiet = load <= LOAD_MAX_PER_CPU * os.cpu_count()
+        if quiet or time.monotonic() > end:
+            return load, quiet
+        time.sleep(LOOK_EVERY_S)
 
 
 def prepare(name, options):

@@ -242,27 +242,38 @@ listen sql
 """
 
 
-class HaProxy:
-    """HAProxy in tcp mode with two threads, in front of one server."""
+PROXYSQL_CONFIG = """\
+datadir="{folder}"
+admin_variables={{ admin_credentials="admin:admin" mysql_ifaces="127.0.0.1:{admin}" }}
+mysql_variables={{ threads=2 interfaces="{own}" monitor_enabled=false max_connections=5000 }}
+mysql_servers=({{ address="{host}" port={port} hostgroup=0 max_connections=1000 }})
+mysql_users=({{ username="root" password="" default_hostgroup=0 }})
+"""
+
+
+class Proxy:
+    """Another proxy with two threads in front of one server, as a process with a configuration in a folder."""
 
     def __init__(self, primary):
         self.folder = tempfile.mkdtemp(prefix="heddle-bench-")
-        self.address = f"127.0.0.1:{free_ports(1)[0]}"
-        config = os.path.join(self.folder, "haproxy.cfg")
+        own, admin = free_ports(2)
+        self.address = f"127.0.0.1:{own}"
+        host, port = primary.split(":")
+        config = os.path.join(self.folder, "proxy.cfg")
         with open(config, "w", encoding="ascii") as file:
-            file.write(HAPROXY_CONFIG.format(own=self.address, primary=primary))
-        path = shutil.which("haproxy") or "/usr/sbin/haproxy"
-        self.process = subprocess.Popen([path, "-db", "-f", config], stdout=subprocess.DEVNULL,
+            file.write(self.config.format(own=self.address, primary=primary, host=host, port=port,
+                                          admin=admin, folder=self.folder))
+        self.process = subprocess.Popen(self.command(config), stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            wait_for(self._listens, 10, "HAProxy does not listen")
+            wait_for(self._listens, 10, f"{self.name} does not listen")
         except BaseException:
             self.close()
             raise
 
     def _listens(self):
         if self.process.poll() is not None:
-            raise Failed(f"HAProxy ended with code {self.process.returncode}")
+            raise Failed(f"{self.name} ended with code {self.process.returncode}")
         host, port = self.address.split(":")
         with socket.socket() as probe:
             return probe.connect_ex((host, int(port))) == 0
@@ -276,3 +287,26 @@ class HaProxy:
     def close(self):
         end(self.process, 5)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class HaProxy(Proxy):
+    """HAProxy in tcp mode."""
+    name = "HAProxy"
+    config = HAPROXY_CONFIG
+    path = shutil.which("haproxy") or "/usr/sbin/haproxy"
+
+    def command(self, config):
+        return [self.path, "-db", "-f", config]
+
+
+class ProxySql(Proxy):
+    """ProxySQL without monitoring, for an account that has no password."""
+    name = "ProxySQL"
+    config = PROXYSQL_CONFIG
+
+    def __init__(self, path, primary):
+        self.path = path
+        super().__init__(primary)
+
+    def command(self, config):
+        return [self.path, "--foreground", "--no-monitor", "--config", config, "--datadir", self.folder]

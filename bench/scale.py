@@ -21,13 +21,11 @@ import threading
 import time
 
 import wire
-from entry import open_files, prepare, run
+from entry import open_files, prepare, quiet_load, run
 from processes import ROOT, Failed, Farm, memory_kb
 
 # Threads that connect at the same time.
 CONNECTING = 8
-# A ratio of two runs says nothing about the program while others use the machine.
-LOAD_MAX_PER_CPU = 0.5
 NOT_MEASURED = "not measured"
 
 
@@ -150,8 +148,7 @@ def many_clients(options):
 
 
 def bench(options):
-    load = os.getloadavg()[0]
-    quiet = load <= LOAD_MAX_PER_CPU * os.cpu_count()
+    load, quiet = quiet_load()
     print(f"# bench-scale\n\n- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
           f"{load:.1f}{'' if quiet else ': busy, so times and rates are no measurement'}")
     print(f"- {options.servers:,} servers in {options.groups:,} groups, {options.shards:,} shards\n", flush=True)
