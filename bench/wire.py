@@ -114,6 +114,10 @@ class Connection:
             rows.append(text_row(packet))
         return rows
 
+    def ask(self, text):
+        """Sends a statement and reads nothing of its reply."""
+        self._send(b"\x03" + text.encode(), 0)
+
     def load(self, text, pieces):
         """Runs a LOAD DATA LOCAL and sends these pieces as its file, each in one packet."""
         self._send(bytes([COM_QUERY]) + text.encode(), 0)
