@@ -27,19 +27,27 @@ UTF8MB4_GENERAL_CI = 45
 PACKET_BYTES_MAX = 1 << 24
 
 
+# Of <linux/in.h>; the module socket does not name it.
+IP_BIND_ADDRESS_NO_PORT = 24
+
+
 class ServerError(Exception):
     """An ERR packet: number and text as the server sent them."""
 
 
 class Connection:
-    """One logged-in session of `root` without a password."""
+    """One logged-in session of `root` without a password; it comes from the address `source` where that is given."""
 
-    def __init__(self, address, database=None, timeout_s=30, receive_buffer_bytes=None):
+    def __init__(self, address, database=None, timeout_s=30, receive_buffer_bytes=None, source=None):
         host, port = address.rsplit(":", 1)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes:
             # Before connect(), so that the window which the peer sees is small from the start.
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        if source:
+            # The port is chosen when the other end is known, so that each source has all of them.
+            self.socket.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            self.socket.bind((source, 0))
         self.socket.settimeout(timeout_s)
         self.socket.connect((host, int(port)))
         self.received = b""
