@@ -1,6 +1,12 @@
 //! Kinds of events as the servers number them.
+//!
+//! Invariants: an event is passed over only where it is known to hold no change, or where its server says so.
+
+use farm::Engine;
 
 pub const QUERY: u8 = 2;
+/// The server stopped.
+pub const STOP: u8 = 3;
 pub const ROTATE: u8 = 4;
 /// Values that a statement is given beside its text: of AUTO_INCREMENT, of RAND(), of a client's variable.
 pub const INTVAR: u8 = 5;
@@ -21,6 +27,8 @@ pub const ROWS_QUERY: u8 = 29;
 /// Begins a transaction of MySQL.
 pub const GTID: u8 = 33;
 pub const ANONYMOUS: u8 = 34;
+/// The transactions of the files before.
+pub const PREVIOUS_GTIDS: u8 = 35;
 pub const XA_PREPARE: u8 = 38;
 /// Rows of which the log has only what changed in their JSON documents.
 pub const PARTIAL_UPDATE: u8 = 39;
@@ -31,8 +39,12 @@ pub const GTID_TAGGED: u8 = 42;
 /// The client's own text of the rows that follow, on MariaDB.
 pub const ANNOTATE_ROWS: u8 = 160;
 pub const MARIADB_GTID: u8 = 162;
+/// The last transactions of the files before.
+pub const GTID_LIST: u8 = 163;
 pub const START_ENCRYPTION: u8 = 164;
 pub const QUERY_COMPRESSED: u8 = 165;
+/// From MariaDB 12.3 on: a piece of an event of rows.
+pub const PARTIAL_ROWS: u8 = 172;
 
 /// LOAD DATA in the form of MySQL 4.
 pub(crate) const OLD_LOADS: [u8; 5] = [6, 8, 10, 11, 12];
@@ -44,3 +56,26 @@ pub(crate) const UPDATE: [u8; 2] = [24, 31];
 pub(crate) const DELETE: [u8; 2] = [25, 32];
 /// Row events that MariaDB has compressed: those of version 1, then those of version 2.
 pub(crate) const COMPRESSED_ROWS: [u8; 6] = [166, 167, 168, 169, 170, 171];
+
+/// A server sets it in the header of an event that readers who do not know it may pass over.
+pub const IGNORABLE_FLAG: u16 = 0x80;
+
+/// What of both engines tells nothing of changes: that the server stopped, and what is made to be passed over.
+const HARMLESS: [u8; 2] = [STOP, 28];
+
+/// The same of MySQL alone: names of transactions before; of Group Replication, what a transaction read and which servers
+/// there are. A compressed transaction counts here, because its events come one by one behind it.
+const HARMLESS_OF_MYSQL: [u8; 4] = [PREVIOUS_GTIDS, 36, 37, TRANSACTION_PAYLOAD];
+
+/// The same of MariaDB alone: up to which file the engines need the log, names of transactions before, and that the
+/// file is encrypted, which the server undoes.
+const HARMLESS_OF_MARIADB: [u8; 3] = [161, GTID_LIST, START_ENCRYPTION];
+
+/// True for an event of which nobody needs to know anything.
+pub fn is_passed_over(engine: Engine, kind: u8, flags: u16) -> bool {
+    let of_engine = match engine {
+        Engine::MySql => HARMLESS_OF_MYSQL.contains(&kind),
+        Engine::MariaDb => HARMLESS_OF_MARIADB.contains(&kind),
+    };
+    flags & IGNORABLE_FLAG != 0 || HARMLESS.contains(&kind) || of_engine
+}

@@ -11,7 +11,7 @@ use farm::{Engine, Position};
 use crate::code;
 use crate::context::Context;
 use crate::event::{Block, End, Event, Load, Statement, Xid};
-use crate::gtid::Gtid;
+use crate::gtid::{AlterStep, Gtid};
 use crate::rows::{Rows, are_rows, inflated, table_id};
 use crate::table::{Bytes, Table, table};
 
@@ -29,6 +29,8 @@ pub struct RawEvent<'a> {
     pub time_s: u32,
     /// Where the next event begins in the file; 0 where the server does not say it.
     pub end: u32,
+    /// Those of its header.
+    pub flags: u16,
     pub data: &'a [u8],
 }
 
@@ -63,6 +65,8 @@ struct Open {
     standalone: bool,
     /// That statement has been told.
     told: bool,
+    /// Its statement does nothing: an ALTER that has only begun, or that was rolled back.
+    is_void: bool,
 }
 
 impl Decoder {
@@ -165,7 +169,8 @@ impl Decoder {
             }
             kind if code::BESIDE.contains(&kind) => self.beside(kind, data)?,
             code::INCIDENT => return Err(Trouble::Incident),
-            _ => None,
+            kind if code::is_passed_over(self.engine, kind, raw.flags) => None,
+            kind => return Err(unknown(self.engine, kind)),
         })
     }
 
@@ -276,6 +281,9 @@ impl Decoder {
         context.take_status(self.time_s, head.status);
         let open = self.open.as_mut()?;
         open.told = open.standalone;
+        if open.is_void {
+            return None;
+        }
         Some(Event::Statement(Statement {
             database: String::from_utf8_lossy(head.database).into_owned(),
             text: text.to_owned(),
@@ -283,6 +291,17 @@ impl Decoder {
             load,
         }))
     }
+}
+
+/// What an event is that may hold changes, and that nobody here can read.
+fn unknown(engine: Engine, kind: u8) -> Trouble {
+    let why = match (engine, kind) {
+        (Engine::MariaDb, code::PARTIAL_ROWS) => {
+            " (a piece of an event of rows; raise binlog_row_event_fragment_threshold on every server of the group)"
+        }
+        _ => ", which is not known here and may hold changes",
+    };
+    unread(&format!("an event of kind {kind}{why}"))
 }
 
 fn unread(what: &str) -> Trouble {
@@ -305,10 +324,12 @@ fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
     const STANDALONE: u8 = 1;
     let gtid = Gtid::of_mariadb(server_id, data)?;
     let flags = data.get(12)?;
+    let alter = AlterStep::of_mariadb(data)?;
     Some(Open {
         gtid,
         standalone: flags & STANDALONE != 0,
         told: false,
+        is_void: matches!(alter, Some(AlterStep::Begins | AlterStep::RollsBack(_))),
     })
 }
 
@@ -318,6 +339,7 @@ fn mysql_begin(kind: u8, data: &[u8]) -> Option<Open> {
         // Until a BEGIN comes.
         standalone: true,
         told: false,
+        is_void: false,
     })
 }
 
@@ -453,5 +475,111 @@ mod tests {
         let open = mariadb_begin(9, &data).expect("a GTID");
         assert_eq!(open.gtid.to_string(), "3-9-77");
         assert!(open.standalone && mariadb_begin(9, &data[..12]).is_none());
+    }
+
+    /// What this decoder tells of an event, in short.
+    fn told(decoder: &mut Decoder, kind: u8, flags: u16, data: &[u8]) -> String {
+        let raw = RawEvent {
+            kind,
+            server_id: 9,
+            time_s: 7,
+            end: 0,
+            flags,
+            data,
+        };
+        let mut shown = match decoder.take(raw) {
+            Ok(Some(Event::Begin(gtid))) => format!("{gtid} "),
+            Ok(Some(Event::Statement(it))) => String::from_utf8_lossy(&it.text).into_owned(),
+            Ok(Some(other)) => format!("{other:?}"),
+            Ok(None) => String::new(),
+            Err(trouble) => return trouble.to_string(),
+        };
+        if let Some(Event::End(end)) = decoder.due() {
+            shown.push_str(&format!(" {end:?} {}", decoder.position()));
+        }
+        shown
+    }
+
+    fn of(engine: Engine) -> Decoder {
+        Decoder::new(engine, Position::empty(engine))
+    }
+
+    #[test]
+    fn an_alter_in_two_phases_is_told_when_it_is_committed() {
+        const STANDALONE: u8 = 1;
+        const HAS_COMMIT_ID: u8 = 2;
+        const DDL: u8 = 32;
+        const HAS_XID: u8 = 64;
+        let gtid = |number: u64, flags: u8, behind: &[u8]| {
+            let mut data = number.to_le_bytes().to_vec();
+            data.extend([0; 4]);
+            data.push(flags);
+            data.extend(behind);
+            data.resize(data.len().max(19), 0);
+            data
+        };
+        let ends = |flags: &[u8]| [flags, &1_u64.to_le_bytes()].concat();
+        let mut query = vec![0; 13];
+        query.push(0);
+        query.extend(b"ALTER TABLE t ADD b INT");
+        let plain = STANDALONE | DDL;
+        let mut decoder = of(Engine::MariaDb);
+        let mut run = |number: u64, flags: u8, behind: &[u8]| {
+            let begun = told(&mut decoder, 162, 0, &gtid(number, flags, behind));
+            begun + &told(&mut decoder, code::QUERY, 0, &query)
+        };
+        const TEXT: &str = "ALTER TABLE t ADD b INT";
+        assert_eq!(run(1, plain, &[2]), "0-9-1  Commit 0-9-1");
+        let committed = format!("0-9-2 {TEXT} Commit 0-9-2");
+        assert_eq!(run(2, plain, &ends(&[4])), committed);
+        assert_eq!(run(3, plain, &ends(&[8])), "0-9-3  Commit 0-9-3");
+        // What may stand in front of these flags, and between them and the number.
+        let behind = [&[0; 8][..], &ends(&[8 | 1, 5])].concat();
+        assert_eq!(
+            run(4, plain | HAS_COMMIT_ID, &behind),
+            "0-9-4  Commit 0-9-4"
+        );
+        let behind = [&[1, 0, 0, 0, 2, 1, 2, 2, 2][..], &[2]].concat();
+        assert_eq!(run(5, plain | HAS_XID, &behind), "0-9-5  Commit 0-9-5");
+        assert_eq!(
+            run(6, plain, &[16, 8, 8, 8, 8]),
+            format!("0-9-6 {TEXT} Commit 0-9-6")
+        );
+        assert_eq!(run(7, plain, &[]), format!("0-9-7 {TEXT} Commit 0-9-7"));
+        // Both at the same time nobody can say, nor what ends too early.
+        assert!(mariadb_begin(9, &gtid(8, plain, &ends(&[4 | 8]))).is_none());
+        assert!(mariadb_begin(9, &gtid(8, plain, &[4])).is_none());
+    }
+
+    #[test]
+    fn only_what_is_known_to_hold_no_change_is_passed_over() {
+        for (engine, harmless) in [
+            (Engine::MariaDb, [3, 28, 161, 163, 164]),
+            (Engine::MySql, [3, 28, 35, 36, 37]),
+        ] {
+            for kind in harmless {
+                assert_eq!(
+                    told(&mut of(engine), kind, 0, b"x"),
+                    "",
+                    "{engine:?} {kind}"
+                );
+            }
+            for kind in [0, 1, 7, 20, 21, 22, 43, 159, 173, 255] {
+                let said = told(&mut of(engine), kind, 0, b"x");
+                assert!(
+                    said.contains(&format!("of kind {kind}, which is not known")),
+                    "{said}"
+                );
+                // Those that read it may pass it over, says the server.
+                assert_eq!(told(&mut of(engine), kind, code::IGNORABLE_FLAG, b"x"), "");
+            }
+        }
+        assert!(told(&mut of(Engine::MySql), 163, 0, b"x").contains("not known"));
+        assert!(told(&mut of(Engine::MariaDb), 35, 0, b"x").contains("not known"));
+        let piece = told(&mut of(Engine::MariaDb), 172, 0, b"x");
+        assert!(
+            piece.contains("binlog_row_event_fragment_threshold"),
+            "{piece}"
+        );
     }
 }

@@ -42,6 +42,7 @@ struct Raw {
     server_id: u32,
     time_s: u32,
     end: u32,
+    flags: u16,
     data: Vec<u8>,
 }
 
@@ -78,6 +79,7 @@ impl<R: Read> LogFile<R> {
                 server_id: 0,
                 time_s: 0,
                 end: 0,
+                flags: 0,
                 data: Vec::new(),
             },
         };
@@ -127,6 +129,7 @@ impl<R: Read> LogFile<R> {
             server_id,
             time_s,
             end,
+            flags,
             ref data,
         } = self.current;
         Ok(Some(RawEvent {
@@ -134,6 +137,7 @@ impl<R: Read> LogFile<R> {
             server_id,
             time_s,
             end,
+            flags,
             data,
         }))
     }
@@ -212,11 +216,13 @@ fn head(header: &[u8]) -> Option<(Raw, usize)> {
     let server_id = u32::try_from(rest.number(4)?).ok()?;
     let bytes = usize::try_from(rest.number(4)?).ok()?;
     let end = u32::try_from(rest.number(4)?).ok()?;
+    let flags = u16::try_from(rest.number(2)?).ok()?;
     let event = Raw {
         kind,
         server_id,
         time_s,
         end,
+        flags,
         data: Vec::new(),
     };
     Some((event, bytes))

@@ -127,6 +127,60 @@ impl Gtid {
     }
 }
 
+/// What a transaction of MariaDB is of an ALTER that is logged when it begins, and once more when it ends
+/// (`binlog_alter_two_phase`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlterStep {
+    /// It has begun; whether it will count is not known.
+    Begins,
+    /// It counts. With the sequence number under which it began.
+    Commits(u64),
+    /// It never was. With the same number.
+    RollsBack(u64),
+}
+
+impl AlterStep {
+    /// What a GTID event of MariaDB's says of an ALTER: `Some(None)` for every other transaction, `None` when the event
+    /// ends too early.
+    pub fn of_mariadb(data: &[u8]) -> Option<Option<AlterStep>> {
+        const SEQUENCE_AND_DOMAIN_BYTES: usize = 8 + 4;
+        const HAS_COMMIT_ID: u64 = 2;
+        /// It prepares a branch, or ends one, whose name follows.
+        const HAS_XID: u64 = 64 | 128;
+        /// A byte says how many engines more than one took part.
+        const OF_ENGINES: u64 = 1;
+        const BEGINS: u64 = 2;
+        const COMMITS: u64 = 4;
+        const ROLLS_BACK: u64 = 8;
+        let mut rest = Bytes(data);
+        rest.take(SEQUENCE_AND_DOMAIN_BYTES)?;
+        let flags = rest.number(1)?;
+        if flags & HAS_COMMIT_ID != 0 {
+            rest.take(8)?;
+        }
+        if flags & HAS_XID != 0 {
+            rest.take(4)?;
+            let bytes = rest.number(1)? + rest.number(1)?;
+            rest.take(usize::try_from(bytes).ok()?)?;
+        }
+        // Older servers end here, or with zeros.
+        let Some(more) = rest.number(1) else {
+            return Some(None);
+        };
+        if more & OF_ENGINES != 0 {
+            rest.take(1)?;
+        }
+        let ends = |it: &mut Bytes<'_>| it.number(8);
+        Some(match more & (BEGINS | COMMITS | ROLLS_BACK) {
+            0 => None,
+            BEGINS => Some(AlterStep::Begins),
+            COMMITS => Some(AlterStep::Commits(ends(&mut rest)?)),
+            ROLLS_BACK => Some(AlterStep::RollsBack(ends(&mut rest)?)),
+            _ => return None,
+        })
+    }
+}
+
 fn untagged(data: &[u8]) -> Option<Gtid> {
     let mut rest = Bytes(data.get(1..)?);
     let source = Uuid::from_slice(rest.take(16)?).ok()?.to_string();

@@ -18,6 +18,7 @@ pub fn check(input: &[u8]) -> usize {
         server_id: 1,
         time_s: 7,
         end: 0,
+        flags: 0,
         data,
     };
     let begun = decoder.take(raw(MARIADB_GTID, &GTID));

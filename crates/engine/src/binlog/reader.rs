@@ -167,6 +167,7 @@ impl Reader {
                 server_id: header.server_id(),
                 time_s: header.timestamp(),
                 end: header.log_pos(),
+                flags: header.flags_raw(),
                 data: raw.data(),
             });
             match told {

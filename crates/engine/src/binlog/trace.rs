@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use changes::{Gtid, query_inflated, query_of};
+use changes::code::is_passed_over;
+use changes::{AlterStep, Gtid, query_inflated, query_of};
 use farm::{Engine, Position};
 use mysql_async::Value;
 use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
@@ -53,6 +54,10 @@ pub(super) struct Trace {
     tables: HashMap<u64, Arc<(String, String)>>,
     /// The text of the statement whose rows come was told.
     said: bool,
+    /// What the transaction is of an ALTER in two phases.
+    alter: Option<AlterStep>,
+    /// Of those that have begun and whose end was not read: the sequence number, and the place in `written`.
+    begun: Vec<(u64, usize)>,
 }
 
 /// Events that `mysql_common` does not name or that are only looked at raw.
@@ -62,6 +67,10 @@ mod code {
     pub const TABLE_MAP: u8 = 19;
     pub const ROWS: [u8; 6] = [23, 24, 25, 30, 31, 32];
     pub const ROWS_QUERY: u8 = 29;
+    pub const PREPARE: u8 = 38;
+    /// They say nothing of transactions, or stand beside a statement: rotate, format, heartbeats; values, and LOAD DATA,
+    /// whose statement is another event.
+    pub const BESIDE: [u8; 10] = [4, 15, 27, 41, 5, 13, 14, 9, 17, 18];
     pub use changes::code::{ANNOTATE_ROWS, GTID, GTID_TAGGED, QUERY_COMPRESSED};
     /// A transaction without a GTID.
     pub const ANONYMOUS: u8 = 34;
@@ -81,6 +90,8 @@ impl Trace {
             written: Vec::new(),
             tables: HashMap::new(),
             said: false,
+            alter: None,
+            begun: Vec::new(),
         }
     }
 
@@ -94,8 +105,12 @@ impl Trace {
         let data = event.data();
         match kind {
             code::MARIADB_GTID if self.engine == Engine::MariaDb => {
-                match mariadb_gtid(event.header().server_id(), data) {
-                    Some(gtid) => self.begin(gtid),
+                let gtid = mariadb_gtid(event.header().server_id(), data);
+                match gtid.zip(AlterStep::of_mariadb(data)) {
+                    Some((gtid, alter)) => {
+                        self.begin(gtid);
+                        self.alter(alter, data);
+                    }
                     None => self.unnamed(),
                 }
             }
@@ -120,6 +135,7 @@ impl Trace {
                 }
             }
             code::TABLE_MAP => {}
+            kind if code::BESIDE.contains(&kind) => {}
             code::XID => self.end(),
             code::PAYLOAD => self.unread(),
             code::PARTIAL_UPDATE => {
@@ -134,7 +150,10 @@ impl Trace {
                 self.heard(data);
                 self.rows(event, map);
             }
-            _ => {}
+            code::PREPARE => {}
+            kind if is_passed_over(self.engine, kind, event.header().flags_raw()) => {}
+            // It may hold changes of any statement.
+            _ => self.unread(),
         }
     }
 
@@ -147,11 +166,32 @@ impl Trace {
         self.end();
         self.tables.clear();
         self.said = false;
+        self.alter = None;
         self.current = Some(Written {
             gtid,
             counted: true,
             ..Written::default()
         });
+    }
+
+    /// The transaction that has begun is this of an ALTER.
+    fn alter(&mut self, step: Option<AlterStep>, gtid: &[u8]) {
+        self.alter = step;
+        match step {
+            Some(AlterStep::Begins) => {
+                let sequence = gtid.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+                self.begun.push((sequence, self.written.len()));
+                // Until its end was read nobody can say whether it counts.
+                self.mute();
+            }
+            Some(AlterStep::Commits(of) | AlterStep::RollsBack(of)) => {
+                let begun = self.begun.iter().rposition(|it| it.0 == of);
+                if let Some((_, at)) = begun.map(|at| self.begun.swap_remove(at)) {
+                    self.written[at].mute = false;
+                }
+            }
+            None => {}
+        }
     }
 
     /// A transaction begins whose name cannot be read: whether it is one that somebody looks for,
@@ -194,6 +234,10 @@ impl Trace {
     }
 
     fn tag(&mut self, text: &[u8]) {
+        // It has done nothing.
+        if let Some(AlterStep::Begins | AlterStep::RollsBack(_)) = self.alter {
+            return;
+        }
         // By what has no name no write can be known.
         if let Some(current) = self.current.as_mut().filter(|it| !it.gtid.is_empty())
             && let Some(tag) = tag_of(text)
