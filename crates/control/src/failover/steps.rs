@@ -7,7 +7,7 @@ use engine::exchange::{self, Halted};
 use engine::{Error, Greeting, Link, Login, Thread, term};
 use farm::{Position, ServerId, Status};
 use faults::Chore;
-use machines::failover::{Answer, Ask, Failed, Fault, Heard};
+use machines::failover::{Answer, Ask, Failed, Fault, Heard, Record};
 
 use super::done;
 use crate::context::State;
@@ -120,9 +120,23 @@ impl FailoverDrivers {
             Ask::Pause { server } => self.quiesce(lead, group, server).await,
             Ask::Close { server } => self.close(lead, server).await,
             Ask::Record(record) => match self.record_step(lead, group, &record).await {
-                Ok(()) => done(),
+                Ok(()) => {
+                    self.let_go(lead, group, &record).await;
+                    done()
+                }
                 Err(error) => Err(said(error.to_string())),
             },
+        }
+    }
+
+    /// A winner that was made to wait for replicas goes on without them when all of them were lost with the change.
+    async fn let_go(&self, lead: &Lead, group: &str, record: &Record) {
+        let is_over = matches!(record.step, machines::failover::Step::Over { .. });
+        if !is_over || self.links.wanted_ack_wait_ms(group).is_some() {
+            return;
+        }
+        if let Err(error) = self.links.apply_acks(lead, group).await {
+            tracing::warn!(group, "commits wait for replicas that are lost: {error}");
         }
     }
 
