@@ -39,6 +39,17 @@ pub struct Reached {
     pub open: Option<(Gtid, u32)>,
 }
 
+impl Reached {
+    /// Every transaction of which something was told.
+    pub fn with_open(&self) -> Position {
+        let mut all = self.told.clone();
+        if let Some((gtid, _)) = &self.open {
+            gtid.add_to(&mut all);
+        }
+        all
+    }
+}
+
 /// A group's part of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -252,14 +263,20 @@ fn place(farm: &str, part: &str, in_order: bool, snapshot: &Snapshot) -> Result<
             Some((gtid, count.parse().map_err(|_| malformed)?))
         }
     };
+    let reached = Reached {
+        told: promise.position,
+        from,
+        open,
+    };
+    if reached.open.is_some() {
+        // What was told in part counts, too.
+        let all = reached.with_open();
+        Promises::parse(&format!("1;{farm};{name}={all}"), snapshot)?;
+    }
     Ok(Place {
         group: promise.group,
         timeline: promise.timeline,
-        reached: Reached {
-            told: promise.position,
-            from,
-            open,
-        },
+        reached,
         unread,
         clock,
     })
@@ -383,6 +400,10 @@ mod tests {
         let lost = Token::parse(&text, &farm(&["0-1-6,1-1-2"]));
         assert!(matches!(lost, Err(TokenError::Lost { .. })), "{lost:?}");
         assert!(Token::parse(&text, &farm(&["0-1-7,1-1-2"])).is_ok());
+        let in_part = token(None, Some(("0-2-8", 12))).to_string();
+        let lost = Token::parse(&in_part, &farm(&["0-1-7,1-1-2"]));
+        assert!(matches!(lost, Err(TokenError::Lost { .. })), "{lost:?}");
+        assert!(Token::parse(&in_part, &farm(&["0-2-8,1-1-2"])).is_ok());
         for cut in 0..text.len() {
             assert!(Token::parse(&text[..cut], &farm(&[])).is_err(), "{cut}");
         }

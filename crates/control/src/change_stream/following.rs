@@ -31,6 +31,7 @@ mod in_order;
 mod sharing;
 mod snapshot;
 mod telling;
+mod timeline;
 mod waiting;
 
 /// Longer transactions are not kept while they wait for their replica: they are read once more.
@@ -74,6 +75,8 @@ enum Trouble {
     Given,
     /// Not to be told by any server; what it is, and the event's name.
     Broken(&'static str, String),
+    /// A failover took back what was told.
+    Undone(String),
     Left,
 }
 
@@ -240,6 +243,10 @@ impl Follower {
                     ("gap", of_gap(&error, missing.as_ref()))
                 }
                 Trouble::Broken(event, text) => (event, text),
+                Trouble::Undone(text) => {
+                    missing = self.undone().await;
+                    ("undone", text)
+                }
             };
             self.outlet
                 .lock()
@@ -389,24 +396,6 @@ impl Follower {
         let named = engine::keep_columns(&mut link, timeout_ms).await;
         named.map_err(of_columns)?;
         Ok(link)
-    }
-
-    /// Checks that the server's timeline has what was told.
-    async fn enter_timeline(&self, primary: &Primary) -> Result<(), Trouble> {
-        let group = &self.source.group;
-        let mut outlet = self.outlet.lock().await;
-        if let Some(place) = outlet.place(group) {
-            let kept = self.source.check(&self.source.farm(), place);
-            kept.map_err(|error| {
-                let text = format!(
-                    "what was told up to this token was taken back: {error}; read the tables anew, and \
-                     begin without a token"
-                );
-                Trouble::Broken("undone", text)
-            })?;
-            outlet.on_timeline(group, primary.timeline);
-        }
-        Ok(())
     }
 
     /// The stream begins, if it has not.

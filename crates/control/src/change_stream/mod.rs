@@ -363,10 +363,16 @@ fn of_other_order(in_order: bool) -> String {
 
 fn refused(error: &TokenError) -> CommandError {
     match error {
-        TokenError::Lost { .. } => CommandError::Refused(format!(
-            "what the stream told up to this token was taken back: {error}; read the tables anew, and begin \
-             a stream without a token"
-        )),
+        TokenError::Lost { .. } => CommandError::Refused(taken_back(error)),
         _ => CommandError::Usage(format!("from: {error}")),
     }
+}
+
+/// The text for a consumer that was told what is lost, with its cure.
+pub(crate) fn taken_back(lost: &TokenError) -> String {
+    format!(
+        "what was told up to this token was taken back: {lost}; read the tables anew (a sink: drop it, and create it \
+         with --snapshot; a subscription: the same, or acknowledge the token of a stream that begins now; a stream: \
+         begin without a token)"
+    )
 }

@@ -221,8 +221,8 @@ impl Outlet {
         }
     }
 
-    /// The last line of the stream: what it cannot tell, and what to do. Of a gap between which positions it is, where
-    /// that is known.
+    /// The last line of the stream: what it cannot tell, and what to do. Of a gap, and of what was taken back, between which
+    /// positions it is, where that is known.
     pub(super) async fn break_off(
         &mut self,
         event: &str,
@@ -233,11 +233,15 @@ impl Outlet {
         self.counts.broken.fetch_add(1, Relaxed);
         let mut line = said(event, group, text);
         if let Some(gap) = gap {
-            let missing = serde_json::json!({
+            let between = serde_json::json!({
                 "from": gap.from.to_string(),
                 "to": gap.to.to_string(),
             });
-            line.push_str(&format!(",\"missing\":{missing}"));
+            let name = match event {
+                "undone" => "taken_back",
+                _ => "missing",
+            };
+            line.push_str(&format!(",\"{name}\":{between}"));
         }
         self.add(&line);
         // Who has left needs no reason.

@@ -7,6 +7,7 @@ use changes::{Gtid, Place, Token};
 use engine::{Link, Login};
 use farm::{Acks, ServerId, Snapshot, Status, TokenError};
 
+use super::gap::Gap;
 use crate::context::Context;
 use crate::links::Links;
 
@@ -104,17 +105,24 @@ impl Source {
     /// # Errors
     /// It was lost with a timeline; the text says so.
     pub(super) fn check(&self, farm: &str, place: &Place) -> Result<(), TokenError> {
-        let snapshot: Arc<Snapshot> = self.context.snapshot_now();
-        let mut all = place.clone();
-        // What was told in part counts, too.
-        if let Some((gtid, _)) = &all.reached.open {
-            gtid.add_to(&mut all.reached.told);
-        }
         let token = Token {
             farm: farm.to_owned(),
-            places: vec![all],
+            places: vec![place.clone()],
         };
-        Token::parse(&token.to_string(), &snapshot).map(drop)
+        Token::parse(&token.to_string(), &self.context.snapshot_now()).map(drop)
+    }
+
+    /// What the group has lost of what was told: behind where its timeline ended, up to what was told. `None` for nothing.
+    pub(super) fn lost(&self, place: &Place) -> Option<Gap> {
+        let snapshot = self.context.snapshot_now();
+        let group = snapshot.group(&self.group)?;
+        let to = place.reached.with_open();
+        let later = group.forks.get(place.timeline.checked_sub(1)? as usize..)?;
+        let fork = later.iter().find(|fork| !fork.covers(&to))?;
+        Some(Gap {
+            from: fork.clone(),
+            to,
+        })
     }
 
     /// Has all servers of the group log what columns are called. One that cannot be reached is told later.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use catalog::sink::SinkRecord;
 use changes::Token;
+use farm::TokenError;
 use sinks::{Means, Message, Target, Undelivered, record_of};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 use super::gathering::Gathered;
 use super::progress::Progress;
 use super::{SinkCounts, Sinks};
-use crate::change_stream::ChangesWanted;
+use crate::change_stream::{ChangesWanted, taken_back};
 use crate::subscriptions::commands::goes_back;
 use crate::subscriptions::wanted_of;
 
@@ -130,6 +131,12 @@ impl Delivery<'_> {
 
     async fn stream(&mut self, target: &mut Target) -> Result<(), Stopped> {
         let reached = target.reached().await?;
+        for token in [Some(&self.progress.now.token), reached.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            self.is_kept(token)?;
+        }
         if let Some(token) = reached.filter(|token| self.is_later(token)) {
             self.progress.reach(&token, 0);
         }
@@ -273,6 +280,14 @@ impl Delivery<'_> {
         }
         self.progress.now.resent = self.record.resend;
         self.progress.save().await
+    }
+
+    /// Checks that no failover took back what the target has: that does not mend itself.
+    fn is_kept(&self, token: &str) -> Result<(), Stopped> {
+        match Token::parse(token, &self.sinks.context.snapshot_now()) {
+            Err(lost @ TokenError::Lost { .. }) => Err(Stopped::Stuck(taken_back(&lost))),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a token that the target has is behind the one that the store has.

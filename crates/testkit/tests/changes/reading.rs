@@ -80,6 +80,15 @@ impl Stream {
         Some(event)
     }
 
+    /// The next line of a router that may be dead; `None` when no whole line comes any more.
+    pub fn try_next(&mut self) -> Option<Value> {
+        let event = self.lines.read().ok()??;
+        if let Some(token) = event["token"].as_str() {
+            token.clone_into(&mut self.token);
+        }
+        Some(event)
+    }
+
     /// All events but heartbeats, up to the commit of the transaction in which this is true.
     pub fn until(&mut self, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let (mut events, mut seen) = (Vec::new(), false);

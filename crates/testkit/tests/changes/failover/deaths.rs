@@ -22,7 +22,7 @@ const STATEMENTS: usize = 150;
 const ROWS_OF_A_STREAM: usize = 97;
 
 /// What a consumer knows: each row's last version. What is told twice or out of order does not fit.
-fn apply(table: &mut BTreeMap<i64, i64>, event: &Value) {
+pub(super) fn apply(table: &mut BTreeMap<i64, i64>, event: &Value) {
     let id = event["key"]["id"].as_i64().expect("a key");
     let version = |image: &Value| image["v"].as_i64();
     let before = version(&event["before"]);
@@ -79,6 +79,20 @@ fn kill_a_primary(farm: &Farm, done: &AtomicUsize) {
     });
 }
 
+/// The rows that are there, by their ids.
+pub(super) fn there(farm: &Farm) -> BTreeMap<i64, i64> {
+    let number = |cell: &Option<String>| cell.as_deref().and_then(|it| it.parse().ok());
+    let rows = farm.client().rows("SELECT id, v FROM d.t ORDER BY id");
+    rows.iter()
+        .map(|row| {
+            (
+                number(&row[0]).expect("an id"),
+                number(&row[1]).expect("a version"),
+            )
+        })
+        .collect()
+}
+
 fn nothing_is_lost_or_doubled(release: Release) {
     let Some(farm) = Farm::start_on(release, &[]) else {
         return;
@@ -115,17 +129,7 @@ fn nothing_is_lost_or_doubled(release: Release) {
     });
     let (told, streams) = consumer.join().expect("it reads");
     assert!(streams > DEATHS, "{streams}");
-    let number = |cell: &Option<String>| cell.as_deref().and_then(|it| it.parse().ok());
-    let there = farm.client().rows("SELECT id, v FROM d.t ORDER BY id");
-    let there: BTreeMap<i64, i64> = there
-        .iter()
-        .map(|row| {
-            (
-                number(&row[0]).expect("an id"),
-                number(&row[1]).expect("a version"),
-            )
-        })
-        .collect();
+    let there = there(&farm);
     assert!(there.len() > DEATHS * STATEMENTS / 4, "{}", there.len());
     let lost: Vec<_> = there
         .iter()
