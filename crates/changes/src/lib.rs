@@ -24,6 +24,7 @@ mod gtid;
 mod json;
 mod jsonb;
 mod own;
+pub mod replication;
 mod rows;
 mod shown;
 mod snapshot;

@@ -14,6 +14,7 @@ use crate::event::{Block, Statement, Xid};
 use crate::gtid::Gtid;
 use crate::json;
 use crate::own::{DATABASE as OWN_DATABASE, decided, is_hidden, is_of_move, may_decide};
+use crate::replication::Filter;
 use crate::rows::{Change, Kind, Rows};
 use crate::table::Table;
 use crate::transactions::Part;
@@ -25,6 +26,7 @@ mod records;
 mod wanted;
 
 pub use chunk::Rows as ReadRows;
+use description::shown;
 pub use over_groups::BranchOf;
 use records::Origin;
 pub use wanted::{KeyRange, Wanted};
@@ -41,9 +43,9 @@ pub struct Told {
 }
 
 /// Tells the transactions of one group.
-pub struct Teller {
+pub struct Teller<F = Wanted> {
     group: String,
-    wanted: Wanted,
+    wanted: F,
     /// Nothing of the group is told; its changes count all the same.
     is_hidden: bool,
     types: Types,
@@ -90,9 +92,9 @@ struct Current {
     tag: String,
 }
 
-impl Teller {
+impl<F: Filter> Teller<F> {
     /// For the lines of this group.
-    pub fn new(group: &str, wanted: Wanted) -> Teller {
+    pub fn new(group: &str, wanted: F) -> Teller<F> {
         Teller {
             group: group.to_owned(),
             wanted,
@@ -256,7 +258,7 @@ impl Teller {
         let stays = self.current.is_move && self.debezium().is_some();
         let is_wanted = !self.is_hidden
             && !stays
-            && self.wanted.has(&table.database, &table.name)
+            && self.wanted.has_table(&table.database, &table.name)
             && self.wanted.has_rows(rows.kind, &self.current.tag);
         let is_named = table.columns.iter().all(|column| column.name.is_some());
         let mut front = None;
@@ -326,7 +328,7 @@ impl Teller {
         for (name, image) in images {
             line.push_str(name);
             match image {
-                Some(image) => json::image(&self.wanted.shown(image, table), table, &mut line),
+                Some(image) => json::image(&shown(&self.wanted, image, table), table, &mut line),
                 None => line.push_str("null"),
             }
         }

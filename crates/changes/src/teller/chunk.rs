@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::json;
+use crate::replication::Filter;
 use crate::rows::{Change, Image};
 use crate::table::Table;
 
-use super::{Teller, named, of_table};
+use super::{Teller, named, of_table, shown};
 
 /// Rows of one table that were read together.
 #[derive(Clone, Debug)]
@@ -15,7 +16,7 @@ pub struct Rows {
     pub rows: Vec<Image<'static>>,
 }
 
-impl Teller {
+impl<F: Filter> Teller<F> {
     /// How a table is made, in front of everything that is told of it.
     pub fn made(&mut self, database: &str, table: &str, sql: &str, time_s: u32) -> String {
         let mut line = self.head_of_reading("table", time_s);
@@ -46,7 +47,7 @@ impl Teller {
         let mut told = 0_u64;
         for row in &read.rows {
             let key = json::key_of(row, &read.table);
-            let is_meant = self.wanted.has_key(&read.table, row)?;
+            let is_meant = self.wanted.has_read(&read.table, row)?;
             if !is_meant || key.as_deref().is_some_and(&is_stale) {
                 continue;
             }
@@ -65,7 +66,11 @@ impl Teller {
             line.push_str(",\"kind\":\"read\",\"key\":");
             line.push_str(key.as_deref().unwrap_or("null"));
             line.push_str(",\"before\":null,\"after\":");
-            json::image(&self.wanted.shown(row, &read.table), &read.table, &mut line);
+            json::image(
+                &shown(&self.wanted, row, &read.table),
+                &read.table,
+                &mut line,
+            );
             lines.push(line);
         }
         let mut line = self.head_of_reading("commit", time_s);

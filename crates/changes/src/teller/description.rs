@@ -1,13 +1,16 @@
 //! What tables are made of, in front of their rows.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::json;
+use crate::replication::Filter;
+use crate::rows::Image;
 use crate::table::Table;
 
-use super::{Teller, Told, Wanted, of_table};
+use super::{Teller, Told, of_table};
 
-impl Teller {
+impl<F: Filter> Teller<F> {
     /// Tells the definition of a table, unless it was told and is still the same.
     pub(super) fn describe(&mut self, table: &Arc<Table>, index: u32, out: &mut Vec<Told>) {
         if let Some(description) = self.new_description(table) {
@@ -38,8 +41,22 @@ impl Teller {
     }
 }
 
+/// The image without what is not told.
+pub(super) fn shown<'a, 'b>(
+    filter: &impl Filter,
+    image: &'a Image<'b>,
+    table: &Table,
+) -> Cow<'a, Image<'b>> {
+    if filter.shows_all() {
+        return Cow::Borrowed(image);
+    }
+    let cells = image.iter().zip(&table.columns);
+    let cells = cells.map(|(cell, column)| cell.clone().filter(|_| filter.shows(column)));
+    Cow::Owned(cells.collect())
+}
+
 /// What a table's columns are.
-fn description(table: &Table, wanted: &Wanted) -> String {
+fn description(table: &Table, wanted: &impl Filter) -> String {
     let mut line = String::new();
     of_table(table, &mut line);
     line.push_str(",\"columns\":[");

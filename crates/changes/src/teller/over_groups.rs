@@ -8,6 +8,7 @@ use farm::dist_txn::GlobalId;
 
 use super::{Current, Origin, Progress, Teller, Told};
 use crate::gtid::Gtid;
+use crate::replication::Filter;
 
 /// The part of a transaction that a branch is.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct BranchOf<'a> {
     pub skip: u32,
 }
 
-impl Teller {
+impl<F: Filter> Teller<F> {
     /// A transaction over these groups begins, which this teller's group has decided. As [`Teller::begin`].
     pub fn begin_over_groups(
         &mut self,

@@ -6,6 +6,7 @@ use super::{Current, Teller, Told};
 use crate::debezium::{Debezium, Of, Types, begun, definition, ended, row};
 use crate::gtid::Gtid;
 use crate::json;
+use crate::replication::Filter;
 use crate::rows::{Change, Rows};
 use crate::table::Table;
 
@@ -31,7 +32,7 @@ impl Origin {
     }
 }
 
-impl Teller {
+impl<F: Filter> Teller<F> {
     /// Tells in this form from here on.
     pub fn tell_as(&mut self, types: Types) {
         self.types = types;

@@ -1,11 +1,11 @@
 //! Which changes somebody wants. A filter leaves out what is surely not meant, and nothing else.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::cell::Cell;
 use crate::debezium::Types;
 use crate::own::DATABASE as OWN_DATABASE;
+use crate::replication::Filter;
 use crate::rows::{Change, Image, Kind};
 use crate::table::{Column, Table};
 
@@ -64,28 +64,6 @@ impl Wanted {
             .then_some("records of Debezium have all columns: leave column out, or types")
     }
 
-    /// Rows of this kind, which a statement with this source tag changed.
-    pub(super) fn has_rows(&self, kind: Kind, tag: &str) -> bool {
-        let has_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
-        let has_source = self.sources.is_empty() || self.sources.iter().any(|it| it == tag);
-        has_kind && has_source
-    }
-
-    /// A change of a wanted table.
-    ///
-    /// # Errors
-    /// The range of keys is none for this table; the text says why.
-    pub(super) fn has_change(&self, table: &Table, change: &Change<'_>) -> Result<bool, String> {
-        if let (Some(before), Some(after)) = (&change.before, &change.after)
-            && !self.columns.is_empty()
-            && !self.changes_shown(table, before, after)
-        {
-            return Ok(false);
-        }
-        let mut images = [&change.before, &change.after].into_iter().flatten();
-        images.try_fold(false, |any, image| Ok(any || self.has_key(table, image)?))
-    }
-
     fn changes_shown(&self, table: &Table, before: &Image<'_>, after: &Image<'_>) -> bool {
         let mut columns = table.columns.iter().enumerate();
         columns.any(|(at, column)| {
@@ -98,7 +76,7 @@ impl Wanted {
     ///
     /// # Errors
     /// The range is none for this table; the text says why.
-    pub(super) fn has_key(&self, table: &Table, image: &Image<'_>) -> Result<bool, String> {
+    fn has_key(&self, table: &Table, image: &Image<'_>) -> Result<bool, String> {
         let KeyRange { from, to } = &self.keys;
         if from.is_none() && to.is_none() {
             return Ok(true);
@@ -120,21 +98,45 @@ impl Wanted {
             .and_then(|is_in| Ok(is_in && against(to, Ordering::Greater)?));
         is_in.map_err(of_table)
     }
+}
 
-    /// True for a column that the consumer wants.
-    pub(super) fn shows(&self, column: &Column) -> bool {
+impl Filter for Wanted {
+    fn has_table(&self, database: &str, table: &str) -> bool {
+        self.has(database, table)
+    }
+
+    fn has_rows(&self, kind: Kind, tag: &str) -> bool {
+        let has_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
+        let has_source = self.sources.is_empty() || self.sources.iter().any(|it| it == tag);
+        has_kind && has_source
+    }
+
+    /// # Errors
+    /// The range of keys is none for this table; the text says why.
+    fn has_change(&self, table: &Table, change: &Change<'_>) -> Result<bool, String> {
+        if let (Some(before), Some(after)) = (&change.before, &change.after)
+            && !self.columns.is_empty()
+            && !self.changes_shown(table, before, after)
+        {
+            return Ok(false);
+        }
+        let mut images = [&change.before, &change.after].into_iter().flatten();
+        images.try_fold(false, |any, image| Ok(any || self.has_key(table, image)?))
+    }
+
+    /// # Errors
+    /// As with changes.
+    fn has_read(&self, table: &Table, row: &Image<'_>) -> Result<bool, String> {
+        self.has_key(table, row)
+    }
+
+    fn shows(&self, column: &Column) -> bool {
         let name = column.name.as_deref().unwrap_or_default();
         self.columns.is_empty() || self.columns.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// The image without what is not told.
-    pub(super) fn shown<'a, 'b>(&self, image: &'a Image<'b>, table: &Table) -> Cow<'a, Image<'b>> {
-        if self.columns.is_empty() {
-            return Cow::Borrowed(image);
-        }
-        let cells = image.iter().zip(&table.columns);
-        let cells = cells.map(|(cell, column)| cell.clone().filter(|_| self.shows(column)));
-        Cow::Owned(cells.collect())
+    fn shows_all(&self) -> bool {
+        self.columns.is_empty()
     }
 }
 

@@ -11,6 +11,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use changes::replication::Generator;
 use changes::{Decoder, Event, RawEvent, Trouble, code};
 use enginesql::quoted;
 use farm::{Engine, Position};
@@ -185,5 +186,25 @@ impl Reader {
             server: self.server.clone(),
             reason: reason.to_owned(),
         }
+    }
+}
+
+impl Generator for Reader {
+    type Error = Error;
+
+    async fn next(&mut self) -> Result<Option<Event>, Error> {
+        Reader::next(self).await.map(Some)
+    }
+
+    fn position(&self) -> &Position {
+        Reader::position(self)
+    }
+
+    fn place(&self) -> (&str, u64) {
+        Reader::place(self)
+    }
+
+    fn time_s(&self) -> u32 {
+        Reader::time_s(self)
     }
 }

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use changes::apply::{Change, Definition, Gatherer, Heard, Order, Transaction, claims, definition};
+use changes::apply::{Change, Definition, Order, Transaction, claims, definition};
+use changes::replication::{Applier, Stopped, carry};
 use engine::Login;
 use engine::target::{DATABASE, Defining, Progress, Target, TargetTable, Ties};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Interval;
 
 use super::flags::Apply;
 use super::report::Report;
@@ -44,7 +46,6 @@ pub(super) struct Session<'a> {
     workers: Arc<Workers>,
     progress: Progress,
     groups: usize,
-    gatherer: Gatherer,
     order: Order,
     low: watch::Sender<u64>,
     /// By the number of a transaction the token behind it.
@@ -56,6 +57,11 @@ pub(super) struct Session<'a> {
     /// Tables that know no rollback, in upper case, as far as they were asked for.
     without_rollback: Option<Vec<String>>,
     under_way: JoinSet<Done>,
+    /// What ended and was not looked at.
+    ended: Vec<Result<Done, JoinError>>,
+    tick: Interval,
+    /// A checkpoint is.
+    is_due: bool,
     bytes: usize,
 }
 
@@ -70,7 +76,6 @@ pub(super) async fn run(
     let mut control = control.map_err(of_server)?;
     let progress = control.take_over().await.map_err(of_server)?;
     let groups = groups(flags, http).await?;
-    let mut lines = Lines::open(flags, http, progress.token.as_deref()).await?;
     let workers = Workers::new(
         login,
         &flags.name,
@@ -78,7 +83,6 @@ pub(super) async fn run(
         flags.workers,
         TIMEOUT_MS,
     );
-    report.begins(http, progress.token.is_some());
     let mut session = Session {
         flags,
         report,
@@ -86,7 +90,6 @@ pub(super) async fn run(
         workers: Arc::new(workers),
         progress,
         groups,
-        gatherer: Gatherer::default(),
         order: Order::default(),
         low: watch::channel(0).0,
         tokens: BTreeMap::new(),
@@ -95,37 +98,75 @@ pub(super) async fn run(
         ties: None,
         without_rollback: None,
         under_way: JoinSet::new(),
+        ended: Vec::new(),
+        tick: tokio::time::interval(CHECKPOINT),
+        is_due: false,
         bytes: 0,
     };
-    let mut tick = tokio::time::interval(CHECKPOINT);
-    loop {
-        let has_room = session.under_way.len() < WINDOW && session.bytes < WINDOW_BYTES;
-        tokio::select! {
-            line = lines.next(), if has_room => session.take(&line?).await?,
-            Some(done) = session.under_way.join_next() => session.end(done)?,
-            _ = tick.tick() => session.checkpoint().await?,
-        }
-    }
+    let mut lines = Lines::open(flags, http, session.reached()).await?;
+    session
+        .report
+        .begins(http, session.progress.token.is_some());
+    carry(&mut lines, &mut session)
+        .await
+        .map_err(|it| match it {
+            Stopped::Line(text) | Stopped::Over(text) => Ended::Fatal(text),
+            Stopped::Transport(ended) | Stopped::Applier(ended) => ended,
+        })
 }
 
-impl Session<'_> {
-    async fn take(&mut self, line: &[u8]) -> Result<(), Ended> {
-        match self.gatherer.take(line).map_err(Ended::Fatal)? {
-            Heard::Nothing => {}
-            Heard::Alive(token) => drop(self.tokens.insert(self.order.last(), token)),
-            Heard::Over(text) => return Err(Ended::Fatal(text)),
-            Heard::Complete { group, token } => {
-                self.finish().await?;
-                self.report.complete(&group);
-                self.progress.complete.push(group);
-                self.tokens.insert(self.order.last(), token);
-                self.checkpoint().await?;
-            }
-            Heard::Transaction(transaction) => self.begin(transaction).await?,
+impl Applier for Session<'_> {
+    type Error = Ended;
+
+    fn reached(&self) -> Option<&str> {
+        self.progress.token.as_deref()
+    }
+
+    async fn apply(&mut self, transaction: Transaction) -> Result<(), Ended> {
+        self.begin(transaction).await
+    }
+
+    async fn alive(&mut self, token: String) -> Result<(), Ended> {
+        self.tokens.insert(self.order.last(), token);
+        Ok(())
+    }
+
+    async fn complete(&mut self, group: String, token: String) -> Result<(), Ended> {
+        self.wait_for_all().await?;
+        self.report.complete(&group);
+        self.progress.complete.push(group);
+        self.tokens.insert(self.order.last(), token);
+        self.checkpoint().await
+    }
+
+    fn has_room(&self) -> bool {
+        self.under_way.len() < WINDOW && self.bytes < WINDOW_BYTES
+    }
+
+    async fn due(&mut self) {
+        tokio::select! {
+            Some(done) = self.under_way.join_next() => self.ended.push(done),
+            _ = self.tick.tick() => self.is_due = true,
+        }
+    }
+
+    async fn go_on(&mut self) -> Result<(), Ended> {
+        for done in std::mem::take(&mut self.ended) {
+            self.end(done)?;
+        }
+        if std::mem::take(&mut self.is_due) {
+            self.checkpoint().await?;
         }
         Ok(())
     }
 
+    async fn finish(&mut self) -> Result<(), Ended> {
+        self.wait_for_all().await?;
+        self.checkpoint().await
+    }
+}
+
+impl Session<'_> {
     async fn begin(&mut self, mut transaction: Transaction) -> Result<(), Ended> {
         transaction.changes.retain(|change| match change {
             Change::Row(row) => row.table.database != DATABASE,
@@ -193,7 +234,7 @@ impl Session<'_> {
 
     /// Carries out what nothing may run beside, and writes down that it is done.
     async fn alone(&mut self, mut transaction: Transaction, token: String) -> Result<(), Ended> {
-        self.finish().await?;
+        self.wait_for_all().await?;
         self.checkpoint().await?;
         let (number, _) = self.order.give(&Default::default(), true);
         let rows = transaction.changes.len();
@@ -350,7 +391,7 @@ impl Session<'_> {
         Arc::new(rows.collect())
     }
 
-    fn end(&mut self, done: Result<Done, tokio::task::JoinError>) -> Result<(), Ended> {
+    fn end(&mut self, done: Result<Done, JoinError>) -> Result<(), Ended> {
         let done = done.map_err(|error| {
             Ended::Fatal(format!(
                 "a transaction's task ended: {error}; please report it"
@@ -370,7 +411,7 @@ impl Session<'_> {
     }
 
     /// Waits until everything is done.
-    async fn finish(&mut self) -> Result<(), Ended> {
+    async fn wait_for_all(&mut self) -> Result<(), Ended> {
         while let Some(done) = self.under_way.join_next().await {
             self.end(done)?;
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use catalog::Call;
+use changes::replication::Transport;
 use door_http::client::Streaming;
 use serde_json::Value;
 
@@ -89,16 +90,19 @@ impl Lines {
             _ => Ended::Fatal(text),
         }
     }
+}
 
-    /// The next line, without its end. Dropped before it is done, nothing is lost.
-    pub(super) async fn next(&mut self) -> Result<Vec<u8>, Ended> {
+impl Transport for Lines {
+    type Error = Ended;
+
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, Ended> {
         let mut scanned = self.begin;
         loop {
             let fresh = &self.buffer[scanned..];
             if let Some(end) = fresh.iter().position(|&byte| byte == b'\n') {
                 let line = self.buffer[self.begin..scanned + end].to_vec();
                 self.begin = scanned + end + 1;
-                return Ok(line);
+                return Ok(Some(line));
             }
             self.buffer.drain(..self.begin);
             self.begin = 0;

@@ -6,10 +6,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use changes::{
-    Block, Decoder, End, Ended, Event, Load, LogFile, Part, Parts, Statement, Teller, Told,
-    Transactions, Wanted, Xid, sql,
-};
+use changes::replication::{Generator, Local, LogReader};
+use changes::{Block, Ended, Event, Load, Part, Parts, Statement, Told, Transactions, Wanted, sql};
 use engine::binlog::{Reader, oldest};
 use engine::{Link, Login, heartbeat};
 use farm::Position;
@@ -43,7 +41,6 @@ pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
         as_sql: flags.sql,
         session: Session::default(),
         loads: flags.local_load.clone().unwrap_or_else(std::env::temp_dir),
-        teller: Teller::new("", wanted.clone()),
         wanted,
         is_closed: false,
     };
@@ -79,23 +76,10 @@ fn of_file(path: &Path, flags: &BinlogDump, printer: &mut Printer<'_>) -> Result
         ));
     }
     let file = File::open(path).map_err(|error| failed(0, &error))?;
-    let mut log = LogFile::open(BufReader::new(file)).map_err(|error| failed(0, &error))?;
-    let nothing = Position::empty(log.engine());
-    let mut decoder = Decoder::new(log.engine(), nothing.clone());
-    let mut gathering = gathering(nothing);
-    while !printer.is_closed {
-        let at = log.at();
-        let Some(raw) = log.read_event().map_err(|error| failed(at, &error))? else {
-            return Ok(());
-        };
-        let told = decoder.take(raw).map_err(|error| failed(at, &error))?;
-        for event in told.into_iter().chain(decoder.due()) {
-            let (position, place) = (decoder.position().clone(), decoder.place());
-            let ended = take(&mut gathering, event, &position, place, decoder.time_s());
-            printer.print(ended).map_err(|error| failed(at, &error))?;
-        }
-    }
-    Ok(())
+    let log = LogReader::open(BufReader::new(file));
+    let mut log = log.map_err(|error| failed(0, &error))?;
+    let dumped = runtime()?.block_on(dump(&mut log, printer));
+    dumped.map_err(|error| failed(log.at(), &error))
 }
 
 fn of_server(
@@ -104,11 +88,14 @@ fn of_server(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     let login = login::login(place, &flags.user, flags.password_file.as_deref())?;
+    runtime()?.block_on(read_server(&login, flags, printer))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    runtime.block_on(read_server(&login, flags, printer))
+    runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))
 }
 
 async fn read_server(
@@ -124,43 +111,72 @@ async fn read_server(
         })?,
         None => oldest(&mut link, TIMEOUT_MS).await.map_err(Failure::new)?,
     };
-    let until = heartbeat::position(&mut link, TIMEOUT_MS).await;
-    let until = until.map_err(Failure::new)?;
+    let end = heartbeat::position(&mut link, TIMEOUT_MS).await;
+    let end = end.map_err(Failure::new)?;
     drop(link);
     let reader = Reader::with_sources(login, &from, HEARTBEAT_MS, TIMEOUT_MS).await;
-    let mut reader = reader.map_err(Failure::new)?;
-    let mut gathering = gathering(from);
-    while !printer.is_closed && !reader.position().covers(&until) {
-        let event = reader.next().await.map_err(Failure::new)?;
-        if matches!(event, Event::Alive) {
-            break;
+    let reader = reader.map_err(Failure::new)?;
+    let dumped = dump(Present { reader, end }, printer).await;
+    dumped.map_err(Failure::new)
+}
+
+/// A server's binlog as far as it went when the reading began.
+struct Present {
+    reader: Reader,
+    end: Position,
+}
+
+impl Generator for Present {
+    type Error = engine::Error;
+
+    async fn next(&mut self) -> Result<Option<Event>, engine::Error> {
+        if self.reader.position().covers(&self.end) {
+            return Ok(None);
         }
-        let (position, place) = (reader.position().clone(), reader.place());
-        let ended = take(&mut gathering, event, &position, place, reader.time_s());
-        printer.print(ended).map_err(Failure::new)?;
+        let event = self.reader.next().await?;
+        Ok(Some(event).filter(|it| !matches!(it, Event::Alive)))
+    }
+
+    fn position(&self) -> &Position {
+        self.reader.position()
+    }
+
+    fn place(&self) -> (&str, u64) {
+        self.reader.place()
+    }
+
+    fn time_s(&self) -> u32 {
+        self.reader.time_s()
+    }
+}
+
+/// Prints what a generator tells, in the form that is wanted.
+async fn dump(mut from: impl Generator, printer: &mut Printer<'_>) -> Result<(), String> {
+    if !printer.as_sql {
+        let mut lines = Local::new(from, "", printer.wanted.clone());
+        while !printer.is_closed
+            && let Some(Told { line, .. }) = lines.told().await?
+        {
+            printer.write(format!("{{{line}}}").into_bytes())?;
+        }
+        return Ok(());
+    }
+    let told = from.position().clone();
+    let mut gathering = Transactions::new(told, Default::default(), TRANSACTION_BYTES_MAX);
+    while !printer.is_closed
+        && let Some(event) = from.next().await.map_err(|error| error.to_string())?
+    {
+        let ended = gathering.take(event, from.position(), from.place(), from.time_s());
+        let mut lines = Vec::new();
+        match ended {
+            Ok(Some(ended)) => printer.statements(&ended, &mut lines)?,
+            Ok(None) => {}
+            // It was prepared in an earlier file.
+            Err(_) => lines.push(b"-- a branch of an earlier file is committed".to_vec()),
+        }
+        lines.into_iter().try_for_each(|line| printer.write(line))?;
     }
     Ok(())
-}
-
-/// Gathers all transactions whose end is there.
-fn gathering(told: Position) -> Transactions {
-    Transactions::new(told, Default::default(), TRANSACTION_BYTES_MAX)
-}
-
-/// What ended, with the name of a branch whose preparation is not there.
-fn take(
-    gathering: &mut Transactions,
-    event: Event,
-    position: &Position,
-    place: (&str, u64),
-    time_s: u32,
-) -> Result<Option<Ended>, Option<Xid>> {
-    let xid = match &event {
-        Event::End(End::BranchCommitted(xid)) => Some(xid.clone()),
-        _ => None,
-    };
-    let taken = gathering.take(event, position, place, time_s);
-    taken.map_err(|_| xid)
 }
 
 struct Printer<'a> {
@@ -170,52 +186,19 @@ struct Printer<'a> {
     session: Session,
     /// Where files of LOAD DATA are written.
     loads: PathBuf,
-    teller: Teller,
     wanted: Wanted,
     /// Nobody reads it any more.
     is_closed: bool,
 }
 
 impl Printer<'_> {
-    fn print(&mut self, ended: Result<Option<Ended>, Option<Xid>>) -> Result<(), String> {
-        let mut lines: Vec<Vec<u8>> = Vec::new();
-        match ended {
-            Ok(Some(ended)) => match self.as_sql {
-                true => self.statements(&ended, &mut lines)?,
-                false => self.events(&ended, &mut lines)?,
-            },
-            Ok(None) => {}
-            // It was prepared in an earlier file.
-            Err(_) if self.as_sql => {
-                lines.push(b"-- a branch of an earlier file is committed".to_vec());
-            }
-            Err(_) => lines.push(
-                br#"{"event":"gap","error":"a branch of an earlier file is committed"}"#.to_vec(),
-            ),
+    fn write(&mut self, mut line: Vec<u8>) -> Result<(), String> {
+        line.push(b'\n');
+        match self.out.write_all(&line) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => self.is_closed = true,
+            Err(error) => return Err(error.to_string()),
         }
-        for mut line in lines {
-            line.push(b'\n');
-            match self.out.write_all(&line) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-                    self.is_closed = true
-                }
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Ok(())
-    }
-
-    fn events(&mut self, ended: &Ended, lines: &mut Vec<Vec<u8>>) -> Result<(), String> {
-        self.teller
-            .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
-        let mut told = Vec::new();
-        for part in parts(ended) {
-            self.teller.part(part, &mut told)?;
-        }
-        told.extend(self.teller.end());
-        let line = |Told { line, .. }| format!("{{{line}}}").into_bytes();
-        lines.extend(told.into_iter().map(line));
         Ok(())
     }
 
