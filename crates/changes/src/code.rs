@@ -38,6 +38,8 @@ pub const TRANSACTION_PAYLOAD: u8 = 40;
 pub const GTID_TAGGED: u8 = 42;
 /// The client's own text of the rows that follow, on MariaDB.
 pub const ANNOTATE_ROWS: u8 = 160;
+/// Up to which file the engines need the log.
+pub const CHECKPOINT: u8 = 161;
 pub const MARIADB_GTID: u8 = 162;
 /// The last transactions of the files before.
 pub const GTID_LIST: u8 = 163;
@@ -57,6 +59,9 @@ pub(crate) const DELETE: [u8; 2] = [25, 32];
 /// Row events that MariaDB has compressed: those of version 1, then those of version 2.
 pub(crate) const COMPRESSED_ROWS: [u8; 6] = [166, 167, 168, 169, 170, 171];
 
+/// A server sets it in the header of an event that it has made for its reader, and that is not in its file.
+pub const ARTIFICIAL_FLAG: u16 = 0x20;
+
 /// A server sets it in the header of an event that readers who do not know it may pass over.
 pub const IGNORABLE_FLAG: u16 = 0x80;
 
@@ -69,7 +74,7 @@ const HARMLESS_OF_MYSQL: [u8; 4] = [PREVIOUS_GTIDS, 36, 37, TRANSACTION_PAYLOAD]
 
 /// The same of MariaDB alone: up to which file the engines need the log, names of transactions before, and that the
 /// file is encrypted, which the server undoes.
-const HARMLESS_OF_MARIADB: [u8; 3] = [161, GTID_LIST, START_ENCRYPTION];
+const HARMLESS_OF_MARIADB: [u8; 3] = [CHECKPOINT, GTID_LIST, START_ENCRYPTION];
 
 /// True for an event of which nobody needs to know anything.
 pub fn is_passed_over(engine: Engine, kind: u8, flags: u16) -> bool {

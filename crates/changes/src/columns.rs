@@ -1,6 +1,6 @@
 //! Columns as people name their types.
 
-use crate::cell::char_bytes;
+use crate::cell::{Cell, char_bytes};
 use crate::charset::{Charset, charset_of};
 use crate::table::{Column, code};
 
@@ -58,6 +58,17 @@ impl Column {
             code::BIT => vec![("bits", high * 8 + low)],
             _ => Vec::new(),
         }
+    }
+
+    /// An integer without its sign, where the log says neither whether the column has one nor its name, and it makes a
+    /// difference.
+    pub(crate) fn other_reading(&self, cell: &Cell<'_>) -> Option<u64> {
+        let Cell::Integer(number) = cell else {
+            return None;
+        };
+        let mask = u64::MAX >> (64 - self.integer_bits());
+        let is_open = *number < 0 && self.unsigned.is_none() && self.name.is_none();
+        is_open.then_some(*number as u64 & mask)
     }
 
     /// The bytes that a BINARY has, whose zeros at the end MariaDB does not log; 0 for other columns.

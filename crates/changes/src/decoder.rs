@@ -10,10 +10,15 @@ use farm::{Engine, Position};
 
 use crate::code;
 use crate::context::Context;
-use crate::event::{Block, End, Event, Load, Statement, Xid};
+use crate::event::{Block, End, Event, Load, Note, Statement, Xid};
 use crate::gtid::{AlterStep, Gtid};
-use crate::rows::{Rows, are_rows, inflated, table_id};
+use crate::rows::{Rows, are_rows, table_id};
 use crate::table::{Bytes, Table, table};
+
+mod query;
+
+use query::{HEAD_BYTES, Head};
+pub use query::{query_inflated, query_of};
 
 /// Table maps that are kept: those of one statement, which joins no more tables than this.
 const TABLES_MAX: usize = 256;
@@ -56,6 +61,8 @@ pub struct Decoder {
     /// The file that events come from, and where the last one ended.
     place: (String, u64),
     time_s: u32,
+    /// What the log said of itself and nobody has taken; `None` where nobody asks.
+    notes: Option<Vec<Note>>,
 }
 
 /// What is known of a transaction when it begins.
@@ -80,7 +87,20 @@ impl Decoder {
             tables: HashMap::new(),
             place: (String::new(), 0),
             time_s: 0,
+            notes: None,
         }
+    }
+
+    /// Takes note of what the log says of itself, too.
+    #[must_use]
+    pub fn with_notes(mut self) -> Decoder {
+        self.notes = Some(Vec::new());
+        self
+    }
+
+    /// What the log has said of itself in front of the last event that told something.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.notes.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     /// All transactions whose end was told: where to go on, here or elsewhere.
@@ -118,6 +138,11 @@ impl Decoder {
         }
         if raw.time_s > 0 {
             self.time_s = raw.time_s;
+        }
+        if let Some(notes) = &mut self.notes
+            && raw.flags & code::ARTIFICIAL_FLAG == 0
+        {
+            notes.extend(Note::of(kind, data));
         }
         let short = || unread(&format!("an event of kind {kind} that ends too early"));
         Ok(match kind {
@@ -382,55 +407,6 @@ fn branch_end(text: &[u8]) -> Option<End> {
         true => End::BranchCommitted(xid),
         false => End::BranchRolledBack(xid),
     })
-}
-
-/// Bytes in front of a statement's session, as far as every statement has them.
-const HEAD_BYTES: usize = 13;
-
-/// What stands in front of a statement's text.
-struct Head<'a> {
-    thread: u32,
-    /// The session's variables.
-    status: &'a [u8],
-    database: &'a [u8],
-    text: &'a [u8],
-}
-
-impl Head<'_> {
-    /// Reads the head of an event, which has `more` bytes in front of the session.
-    fn of(data: &[u8], more: usize) -> Option<Head<'_>> {
-        let mut rest = Bytes(data);
-        let thread = u32::try_from(rest.number(4)?).ok()?;
-        rest.take(4)?;
-        let database = usize::try_from(rest.number(1)?).ok()?;
-        rest.take(2)?;
-        let status = usize::try_from(rest.number(2)?).ok()?;
-        rest.take(more)?;
-        let status = rest.take(status)?;
-        let database = rest.take(database)?;
-        rest.take(1)?;
-        Some(Head {
-            thread,
-            status,
-            database,
-            text: rest.0,
-        })
-    }
-}
-
-/// The text of a query event.
-pub fn query_of(data: &[u8]) -> Option<&[u8]> {
-    let database = usize::from(*data.get(8)?);
-    let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
-    data.get(13 + variables + database + 1..)
-}
-
-/// A compressed query event of MariaDB as one whose text is not compressed; `None` for what is none.
-pub fn query_inflated(data: &[u8]) -> Option<Vec<u8>> {
-    let text = query_of(data)?;
-    let mut whole = data[..data.len() - text.len()].to_vec();
-    whole.extend(inflated(text)?);
-    Some(whole)
 }
 
 #[cfg(test)]

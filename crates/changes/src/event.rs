@@ -1,8 +1,12 @@
 //! What a decoder tells of a binlog.
 
+use uuid::Uuid;
+
+use crate::code;
 use crate::context::Context;
 use crate::gtid::Gtid;
 use crate::rows::Rows;
+use crate::table::Bytes;
 
 /// The name of a branch of a distributed transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +74,64 @@ pub enum Event {
     Alive,
 }
 
+/// What stands between transactions and is about the log itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The log goes on in this file.
+    Rotate(String),
+    /// The server stopped.
+    Stop,
+    /// The transactions of the files before, in the engine's notation; `None` in a form that is not read here.
+    Before(Option<String>),
+}
+
+impl Note {
+    /// What an event says of the log; `None` of most.
+    pub(crate) fn of(kind: u8, data: &[u8]) -> Option<Note> {
+        match kind {
+            code::ROTATE => Some(Note::Rotate(crate::decoder::file_of(data))),
+            code::STOP => Some(Note::Stop),
+            code::GTID_LIST => Some(Note::Before(listed(data))),
+            code::PREVIOUS_GTIDS => Some(Note::Before(previous(data))),
+            _ => None,
+        }
+    }
+}
+
+/// Of MariaDB: for each domain the last transaction of each server.
+fn listed(data: &[u8]) -> Option<String> {
+    /// The bits above are flags.
+    const COUNT: u64 = 0x0FFF_FFFF;
+    let mut rest = Bytes(data);
+    let count = rest.number(4)? & COUNT;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let (domain, server, sequence) = (rest.number(4)?, rest.number(4)?, rest.number(8)?);
+        all.push(format!("{domain}-{server}-{sequence}"));
+    }
+    Some(all.join(","))
+}
+
+/// Of MySQL: for each source intervals of numbers, the second of which is behind the last one. With tags the form is
+/// another one, whose count is above what there can be.
+fn previous(data: &[u8]) -> Option<String> {
+    let mut rest = Bytes(data);
+    let mut all = Vec::new();
+    for _ in 0..rest.number(8)? {
+        let mut one = Uuid::from_slice(rest.take(16)?).ok()?.to_string();
+        for _ in 0..rest.number(8)? {
+            let (first, behind) = (rest.number(8)?, rest.number(8)?);
+            let last = behind.checked_sub(1)?;
+            one.push_str(&match first == last {
+                true => format!(":{first}"),
+                false => format!(":{first}-{last}"),
+            });
+        }
+        all.push(one);
+    }
+    Some(all.join(","))
+}
+
 /// Statements that touch no table that others see: those that sessions leave behind.
 pub fn is_harmless(text: &[u8]) -> bool {
     let begins =
@@ -82,6 +144,31 @@ pub fn is_harmless(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_says_what_came_before() {
+        let mut list = vec![2, 0, 0, 0x10];
+        for (domain, server, sequence) in [(0_u32, 1_u32, 7_u64), (3, 2, 1)] {
+            list.extend(domain.to_le_bytes());
+            list.extend(server.to_le_bytes());
+            list.extend(sequence.to_le_bytes());
+        }
+        let before = |text: &str| Some(Note::Before(Some(text.to_owned())));
+        assert_eq!(Note::of(code::GTID_LIST, &list), before("0-1-7,3-2-1"));
+        assert_eq!(
+            Note::of(code::GTID_LIST, &list[..9]),
+            Some(Note::Before(None))
+        );
+        let numbers =
+            |all: &[u64]| -> Vec<u8> { all.iter().flat_map(|it| it.to_le_bytes()).collect() };
+        let previous = [numbers(&[1]), vec![0x11; 16], numbers(&[2, 1, 6, 8, 9])].concat();
+        let uuid = "11111111-1111-1111-1111-111111111111";
+        let kind = code::PREVIOUS_GTIDS;
+        assert_eq!(Note::of(kind, &previous), before(&format!("{uuid}:1-5:8")));
+        assert_eq!(Note::of(kind, &numbers(&[0])), before(""));
+        assert_eq!(Note::of(kind, &previous[..30]), Some(Note::Before(None)));
+        assert_eq!(Note::of(code::XID, &list), None);
+    }
 
     #[test]
     fn only_temporary_tables_are_nobody_elses() {

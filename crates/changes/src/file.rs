@@ -55,6 +55,8 @@ pub struct LogFile<R> {
     /// Events of a compressed transaction that come before the file goes on.
     inner: Option<(Vec<u8>, usize)>,
     current: Raw,
+    /// What was read and nobody has taken; `None` where nobody asks.
+    bytes: Option<Vec<u8>>,
 }
 
 impl<R: Read> LogFile<R> {
@@ -62,7 +64,19 @@ impl<R: Read> LogFile<R> {
     ///
     /// # Errors
     /// It is no binlog, or cannot be read.
-    pub fn open(mut from: R) -> Result<LogFile<R>, NoLogFile> {
+    pub fn open(from: R) -> Result<LogFile<R>, NoLogFile> {
+        LogFile::opened(from, None)
+    }
+
+    /// The same for who wants the bytes; see [`LogFile::take_bytes`].
+    ///
+    /// # Errors
+    /// It is no binlog, or cannot be read.
+    pub fn open_for_bytes(from: R) -> Result<LogFile<R>, NoLogFile> {
+        LogFile::opened(from, Some(MAGIC.to_vec()))
+    }
+
+    fn opened(mut from: R, bytes: Option<Vec<u8>>) -> Result<LogFile<R>, NoLogFile> {
         let mut magic = [0; 4];
         from.read_exact(&mut magic).map_err(|_| NoLogFile::NotOne)?;
         if magic != MAGIC {
@@ -82,6 +96,7 @@ impl<R: Read> LogFile<R> {
                 flags: 0,
                 data: Vec::new(),
             },
+            bytes,
         };
         match file.read()? {
             Some(first) if first.kind == code::FORMAT => file.current = first,
@@ -99,6 +114,12 @@ impl<R: Read> LogFile<R> {
     /// Where in the file the next event begins.
     pub fn at(&self) -> u64 {
         self.at
+    }
+
+    /// The bytes of the file that were read since this was called, as they stand there. They end with an event; those of a
+    /// compressed transaction come with the first event in it.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        self.bytes.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     /// The next event; `None` at the end, and where the server has not written an event whole.
@@ -184,6 +205,10 @@ impl<R: Read> LogFile<R> {
             return Ok(None);
         }
         self.at += bytes as u64;
+        if let Some(bytes) = &mut self.bytes {
+            bytes.extend_from_slice(&header);
+            bytes.extend_from_slice(&event.data);
+        }
         // The first event says whether the others have one, and always has one itself.
         if self.has_checksums && event.kind != code::FORMAT {
             let without = body.checked_sub(CHECKSUM_BYTES);
@@ -334,6 +359,15 @@ mod tests {
         let found = read(&file("8.0.45", false, &[event(40, &data), event(4, b"x")]));
         let kinds: Vec<u8> = found.expect("a file").iter().map(|it| it.0).collect();
         assert_eq!(kinds, [16, 3, 4]);
+        let bytes = file("8.0.45", false, &[event(40, &data), event(4, b"x")]);
+        let mut whole = LogFile::open_for_bytes(&bytes[..]).expect("a file");
+        let mut taken = vec![whole.take_bytes()];
+        while whole.read_event().expect("an event").is_some() {
+            taken.push(whole.take_bytes());
+        }
+        let empty: Vec<bool> = taken.iter().map(Vec::is_empty).collect();
+        assert_eq!(empty, [false, false, true, false]);
+        assert_eq!(taken.concat(), bytes);
         data[8] ^= 0xFF;
         assert!(read(&file("8.0.45", false, &[event(40, &data)])).is_err());
     }

@@ -242,6 +242,13 @@ pub(crate) fn block(block: &Block, out: &mut String) {
 
 /// Appends a cell.
 pub fn value(cell: &Cell<'_>, column: &Column, out: &mut String) {
+    if let (Cell::Integer(number), Some(other)) = (cell, column.other_reading(cell)) {
+        out.push_str("{\"signed\":");
+        signed(*number, out);
+        out.push_str(",\"unsigned\":");
+        unsigned(other, out);
+        return out.push('}');
+    }
     match cell {
         Cell::Null => out.push_str("null"),
         Cell::Integer(number) if column.unsigned == Some(true) => {
@@ -386,6 +393,9 @@ mod tests {
     #[test]
     fn integers_that_readers_would_round_are_texts() {
         let mut big = column(code::LONGLONG, None);
+        let either = r#"{"signed":-1,"unsigned":"18446744073709551615"}"#;
+        assert_eq!(shown(Cell::Integer(-1), &big), either);
+        big.unsigned = Some(false);
         let exact = i64::try_from(EXACT_MAX).expect("it fits");
         assert_eq!(shown(Cell::Integer(-exact), &big), "-9007199254740991");
         assert_eq!(

@@ -40,7 +40,7 @@ pub use charset::{Charset, charset_of};
 pub use context::{Context, UserValue, UserVariable};
 pub use debezium::{days, micros_of, micros_of_time, unscaled};
 pub use decoder::{Decoder, RawEvent, Trouble, file_of, query_inflated, query_of};
-pub use event::{Block, End, Event, Load, Statement, Xid, is_harmless};
+pub use event::{Block, End, Event, Load, Note, Statement, Xid, is_harmless};
 pub use file::{LogFile, NoLogFile};
 pub use gtid::{AlterStep, Gtid};
 pub use json::{image, key_of, value};

@@ -89,6 +89,13 @@ pub struct Table {
     pub key: Vec<usize>,
 }
 
+impl Table {
+    /// The log names all its columns.
+    pub fn is_named(&self) -> bool {
+        self.columns.iter().all(|column| column.name.is_some())
+    }
+}
+
 /// How many bytes of metadata a type has.
 fn metadata_bytes(kind: u8) -> Option<usize> {
     use code as c;

@@ -48,6 +48,8 @@ pub struct Teller<F = Wanted> {
     wanted: F,
     /// Nothing of the group is told; its changes count all the same.
     is_hidden: bool,
+    /// Columns that the log does not name are told by their places.
+    numbers_columns: bool,
     types: Types,
     /// Milliseconds since 1970.
     now_ms: u64,
@@ -99,6 +101,7 @@ impl<F: Filter> Teller<F> {
             group: group.to_owned(),
             wanted,
             is_hidden: false,
+            numbers_columns: false,
             types: Types::Heddle,
             now_ms: 0,
             described: HashMap::new(),
@@ -260,7 +263,7 @@ impl<F: Filter> Teller<F> {
             && !stays
             && self.wanted.has_table(&table.database, &table.name)
             && self.wanted.has_rows(rows.kind, &self.current.tag);
-        let is_named = table.columns.iter().all(|column| column.name.is_some());
+        let is_named = self.numbers_columns || table.is_named();
         let mut front = None;
         for change in rows.changes() {
             let change = change?;

@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
-use farm::Position;
+use farm::{Engine, Position};
 
 use super::Generator;
 use crate::decoder::{Decoder, Trouble};
-use crate::event::Event;
+use crate::event::{Event, Note};
 use crate::file::{LogFile, NoLogFile};
 
 /// Why a file cannot be read on; [`LogReader::at`] says where.
@@ -39,6 +39,23 @@ impl<R: Read> LogReader<R> {
             decoder,
             at: 0,
         })
+    }
+
+    /// Takes note of what the log says of itself, too.
+    #[must_use]
+    pub fn with_notes(mut self) -> LogReader<R> {
+        self.decoder = self.decoder.with_notes();
+        self
+    }
+
+    /// What the log has said of itself in front of the last event.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.decoder.take_notes()
+    }
+
+    /// The engine that has written it.
+    pub fn engine(&self) -> Engine {
+        self.log.engine()
     }
 
     /// Where in the file the last event begins that was read.

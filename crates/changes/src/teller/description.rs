@@ -11,6 +11,11 @@ use crate::table::Table;
 use super::{Teller, Told, of_table};
 
 impl<F: Filter> Teller<F> {
+    /// Tells columns that the log does not name by their places, `@1` and so on, in place of an error.
+    pub fn number_columns(&mut self) {
+        self.numbers_columns = true;
+    }
+
     /// Tells the definition of a table, unless it was told and is still the same.
     pub(super) fn describe(&mut self, table: &Arc<Table>, index: u32, out: &mut Vec<Told>) {
         if let Some(description) = self.new_description(table) {

@@ -12,6 +12,7 @@
 
 mod expiry;
 mod extent;
+mod raw;
 mod reader;
 mod sids;
 mod trace;
@@ -28,7 +29,7 @@ use crate::error::Error;
 use crate::link::{Link, Login, text};
 use crate::probe::is_on;
 pub use changes::{
-    Cell, Change, Column, End, Event, Gtid, Image, Kind, Rows, Shown, Statement, Table, Xid,
+    Cell, Change, Column, End, Event, Gtid, Image, Kind, Note, Rows, Shown, Statement, Table, Xid,
 };
 pub use expiry::{Expiry, First, expiry, first_behind, keep_for};
 pub use extent::extent;

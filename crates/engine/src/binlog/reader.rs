@@ -12,13 +12,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use changes::replication::Generator;
-use changes::{Decoder, Event, RawEvent, Trouble, code};
+use changes::{Decoder, Event, Note, RawEvent, Trouble, code};
 use enginesql::quoted;
 use farm::{Engine, Position};
 use futures_util::StreamExt;
 use mysql_async::binlog::events::TransactionPayloadEvent;
 use mysql_async::{BinlogStream, BinlogStreamRequest};
 
+use super::raw::RawLog;
 use super::sids::sids;
 use super::{OPERATION, unreadable};
 use crate::error::Error;
@@ -33,6 +34,8 @@ pub struct Reader {
     server: String,
     decoder: Decoder,
     silence: Duration,
+    /// The events as a file has them, where somebody asks.
+    raw: Option<RawLog>,
 }
 
 /// A number by which a server knows a reader. Two readers with one number end each other, also those
@@ -111,7 +114,34 @@ impl Reader {
             server,
             decoder: Decoder::new(engine, from.clone()),
             silence: Duration::from_millis(heartbeat_ms) * SILENT_HEARTBEATS,
+            raw: None,
         })
+    }
+
+    /// For who wants to know what the log says of itself; to be called before anything is read. See
+    /// [`Reader::take_notes`].
+    #[must_use]
+    pub fn with_notes(mut self) -> Reader {
+        self.decoder = self.decoder.with_notes();
+        self
+    }
+
+    /// What the log has said of itself in front of the last event.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.decoder.take_notes()
+    }
+
+    /// For who wants the events as a file has them; to be called before anything is read. See [`Reader::take_bytes`].
+    #[must_use]
+    pub fn with_bytes(mut self) -> Reader {
+        self.raw = Some(RawLog::new());
+        self
+    }
+
+    /// What has been read since this was called, as a binlog's file has it. The first bytes are a file's beginning.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        let raw = self.raw.as_mut();
+        raw.map_or(Vec::new(), |raw| std::mem::take(&mut raw.bytes))
     }
 
     /// All transactions whose end was told: where to go on, here or elsewhere.
@@ -152,6 +182,10 @@ impl Reader {
                 }
             };
             let raw = raw.map_err(|error| Error::from_driver(OPERATION, &self.server, &error))?;
+            if let Some(log) = &mut self.raw {
+                log.take(&raw)
+                    .map_err(|error| unreadable(&self.server, &error))?;
+            }
             let header = raw.header();
             let kind = header.event_type_raw();
             // The driver passes over what it cannot unpack.

@@ -24,6 +24,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use crate::apply::Apply;
 use crate::bench_commit::BenchCommit;
 use crate::cli::ask::{Question, RouterFlags};
+use crate::cli::binlog::BinlogDump;
 use crate::settings::Listens;
 use crate::{diagnosis, settings, top};
 
@@ -149,39 +150,6 @@ pub struct Grants {
     /// relaxed_replicas; default: all
     #[arg(long = "for", value_name = "FEATURE,…", value_delimiter = ',')]
     pub features: Vec<String>,
-}
-
-/// Flags of `heddle binlog dump`.
-#[derive(Args, Clone, Debug)]
-pub struct BinlogDump {
-    /// A file, or HOST:PORT of a server, whose binlog is read to its present end
-    #[arg(value_name = "FILE|HOST:PORT")]
-    pub of: String,
-    /// Begins behind these transactions (a server only); default: with the oldest that it has
-    #[arg(long, value_name = "GTIDS")]
-    pub from: Option<String>,
-    /// Statements in place of lines of JSON
-    #[arg(long)]
-    pub sql: bool,
-    /// Lines of JSON, as GET /v1/changes has them without tokens (the default)
-    #[arg(long, conflicts_with = "sql")]
-    pub json: bool,
-    /// Where --sql writes the files of LOAD DATA statements whose rows were not logged; default: the system's directory
-    /// for such files
-    #[arg(long, value_name = "DIR", requires = "sql")]
-    pub local_load: Option<PathBuf>,
-    /// Only rows of this database; may be given more than once
-    #[arg(long, value_name = "NAME")]
-    pub database: Vec<String>,
-    /// Only rows of this table, NAME or DATABASE.NAME; may be given more than once
-    #[arg(long, value_name = "NAME")]
-    pub table: Vec<String>,
-    /// The account on the server
-    #[arg(long, value_name = "NAME", default_value = "root")]
-    pub user: String,
-    /// A file with its password
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
 }
 
 /// Flags of both.

@@ -21,7 +21,7 @@ const STATEMENTS: &[&str] = &[
     "DELETE FROM d.keyless WHERE a = 1 LIMIT 1",
 ];
 
-fn dump(words: &[&str]) -> Output {
+pub(crate) fn dump(words: &[&str]) -> Output {
     let output = Command::new(heddle())
         .args(["binlog", "dump"])
         .args(words)
@@ -30,14 +30,14 @@ fn dump(words: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
 /// The events without the statements, which a MariaDB's file has as well as the server.
-fn events(text: &str) -> Vec<Value> {
+pub(crate) fn events(text: &str) -> Vec<Value> {
     let read =
         |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     text.lines().map(read).collect()
@@ -141,7 +141,7 @@ const VALUES: &[&str] = &[
 ];
 
 /// The program that prints a release's binlogs, if it is there.
-fn printer(release: Release) -> Option<PathBuf> {
+pub(crate) fn printer(release: Release) -> Option<PathBuf> {
     if release == Release::Installed {
         return Some("mariadb-binlog".into());
     }

@@ -7,6 +7,7 @@ mod bounds;
 mod charsets;
 mod corpus;
 mod debezium;
+mod decoding;
 mod delivery;
 mod door;
 mod dump;

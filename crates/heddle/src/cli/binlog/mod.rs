@@ -1,19 +1,27 @@
-//! `heddle binlog dump`: a binlog's transactions, of a file or of a server, as lines of JSON or as statements.
+//! `heddle binlog dump`: a binlog's transactions, of a file or of a server, as lines of JSON or as statements; or its
+//! events as they are.
 
+mod flags;
+mod notes;
+mod raw;
 mod settings;
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use changes::replication::{Generator, Local, LogReader};
-use changes::{Block, Ended, Event, Load, Part, Parts, Statement, Told, Transactions, Wanted, sql};
+use changes::replication::{Generator, LogReader};
+use changes::{
+    Block, Ended, Event, Load, Note, Part, Parts, Statement, Teller, Told, Transactions,
+    UnknownBranch, Wanted, sql,
+};
 use engine::binlog::{Reader, oldest};
 use engine::{Link, Login, heartbeat};
-use farm::Position;
+use farm::{Engine, Position};
+pub use flags::BinlogDump;
 use settings::Session;
 
-use crate::cli::{BinlogDump, login};
+use crate::cli::login;
 use crate::failure::Failure;
 
 /// For one question to a server.
@@ -30,7 +38,25 @@ const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 /// # Errors
 /// The file or the server cannot be read, or what it says cannot be told.
 pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
-    let out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let path = Path::new(&flags.of);
+    let of = match (path.exists(), login::place_of(&flags.of)) {
+        (true, _) => Of::File(path),
+        (false, Some(place)) => Of::Server(place),
+        (false, None) => {
+            return Err(Failure::usage(format!(
+                "{} is no file, and no HOST:PORT of a server",
+                flags.of
+            )));
+        }
+    };
+    if flags.raw {
+        match of {
+            Of::File(path) => raw::of_file(path, flags, &mut out)?,
+            Of::Server(place) => raw::of_server(place, flags, &mut out)?,
+        }
+        return out.flush().or_else(of_closed).map_err(Failure::new);
+    }
     let wanted = Wanted {
         databases: flags.database.clone(),
         tables: flags.table.clone(),
@@ -41,21 +67,32 @@ pub fn run(flags: &BinlogDump) -> Result<(), Failure> {
         as_sql: flags.sql,
         session: Session::default(),
         loads: flags.local_load.clone().unwrap_or_else(std::env::temp_dir),
+        teller: Teller::new("", wanted.clone()),
         wanted,
+        is_numbered: false,
         is_closed: false,
     };
-    let path = Path::new(&flags.of);
-    match (path.exists(), login::place_of(&flags.of)) {
-        (true, _) => of_file(path, flags, &mut printer)?,
-        (false, Some(place)) => of_server(place, flags, &mut printer)?,
-        (false, None) => {
-            return Err(Failure::usage(format!(
-                "{} is no file, and no HOST:PORT of a server",
-                flags.of
-            )));
-        }
+    printer.teller.number_columns();
+    match of {
+        Of::File(path) => of_file(path, flags, &mut printer)?,
+        Of::Server(place) => of_server(place, flags, &mut printer)?,
     }
     printer.out.flush().or_else(of_closed).map_err(Failure::new)
+}
+
+/// What is read.
+enum Of<'a> {
+    File(&'a Path),
+    Server((&'a str, u16)),
+}
+
+/// What `--from` says; everything without it.
+fn from(flags: &BinlogDump, engine: Engine) -> Result<Position, Failure> {
+    let Some(text) = &flags.from else {
+        return Ok(Position::empty(engine));
+    };
+    let unknown = || Failure::usage(format!("--from {text}: no GTIDs of {}", engine.name()));
+    Position::parse(engine, text).ok_or_else(unknown)
 }
 
 /// A reader that went away is no error.
@@ -70,15 +107,11 @@ fn of_file(path: &Path, flags: &BinlogDump, printer: &mut Printer<'_>) -> Result
     let failed = |at: u64, error: &dyn std::fmt::Display| {
         Failure::new(format!("{}, at byte {at}: {error}", path.display()))
     };
-    if flags.from.is_some() {
-        return Err(Failure::usage(
-            "--from is for servers: a file is read from its beginning",
-        ));
-    }
     let file = File::open(path).map_err(|error| failed(0, &error))?;
     let log = LogReader::open(BufReader::new(file));
-    let mut log = log.map_err(|error| failed(0, &error))?;
-    let dumped = runtime()?.block_on(dump(&mut log, printer));
+    let mut log = log.map_err(|error| failed(0, &error))?.with_notes();
+    let told = from(flags, log.engine())?;
+    let dumped = runtime()?.block_on(dump(&mut log, told, printer));
     dumped.map_err(|error| failed(log.at(), &error))
 }
 
@@ -98,39 +131,76 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))
 }
 
+/// A server's binlog that is to be read, from where, and up to where.
+struct Reading {
+    reader: Reader,
+    from: Position,
+    until: Position,
+}
+
+impl Reading {
+    async fn begin(login: &Login, flags: &BinlogDump) -> Result<Reading, Failure> {
+        let mut link = Link::open(login, TIMEOUT_MS).await.map_err(Failure::new)?;
+        let engine = link.version().engine;
+        let from = match &flags.from {
+            Some(_) => from(flags, engine)?,
+            None => oldest(&mut link, TIMEOUT_MS).await.map_err(Failure::new)?,
+        };
+        let until = heartbeat::position(&mut link, TIMEOUT_MS).await;
+        let until = until.map_err(Failure::new)?;
+        drop(link);
+        let reader = Reader::with_sources(login, &from, HEARTBEAT_MS, TIMEOUT_MS).await;
+        Ok(Reading {
+            reader: reader.map_err(Failure::new)?,
+            from,
+            until,
+        })
+    }
+}
+
 async fn read_server(
     login: &Login,
     flags: &BinlogDump,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let mut link = Link::open(login, TIMEOUT_MS).await.map_err(Failure::new)?;
-    let engine = link.version().engine;
-    let from = match &flags.from {
-        Some(text) => Position::parse(engine, text).ok_or_else(|| {
-            Failure::usage(format!("--from {text}: no GTIDs of {}", engine.name()))
-        })?,
-        None => oldest(&mut link, TIMEOUT_MS).await.map_err(Failure::new)?,
-    };
-    let end = heartbeat::position(&mut link, TIMEOUT_MS).await;
-    let end = end.map_err(Failure::new)?;
-    drop(link);
-    let reader = Reader::with_sources(login, &from, HEARTBEAT_MS, TIMEOUT_MS).await;
-    let reader = reader.map_err(Failure::new)?;
-    let dumped = dump(Present { reader, end }, printer).await;
+    let Reading {
+        reader,
+        from,
+        until,
+    } = Reading::begin(login, flags).await?;
+    let reader = reader.with_notes();
+    let dumped = dump(Present { reader, until }, from, printer).await;
     dumped.map_err(Failure::new)
+}
+
+/// A generator that says, too, what the log says of itself.
+trait Source: Generator {
+    fn take_notes(&mut self) -> Vec<Note>;
+}
+
+impl<R: Read + Send> Source for &mut LogReader<R> {
+    fn take_notes(&mut self) -> Vec<Note> {
+        LogReader::take_notes(self)
+    }
 }
 
 /// A server's binlog as far as it went when the reading began.
 struct Present {
     reader: Reader,
-    end: Position,
+    until: Position,
+}
+
+impl Source for Present {
+    fn take_notes(&mut self) -> Vec<Note> {
+        self.reader.take_notes()
+    }
 }
 
 impl Generator for Present {
     type Error = engine::Error;
 
     async fn next(&mut self) -> Result<Option<Event>, engine::Error> {
-        if self.reader.position().covers(&self.end) {
+        if self.reader.position().covers(&self.until) {
             return Ok(None);
         }
         let event = self.reader.next().await?;
@@ -150,31 +220,19 @@ impl Generator for Present {
     }
 }
 
-/// Prints what a generator tells, in the form that is wanted.
-async fn dump(mut from: impl Generator, printer: &mut Printer<'_>) -> Result<(), String> {
-    if !printer.as_sql {
-        let mut lines = Local::new(from, "", printer.wanted.clone());
-        while !printer.is_closed
-            && let Some(Told { line, .. }) = lines.told().await?
-        {
-            printer.write(format!("{{{line}}}").into_bytes())?;
-        }
-        return Ok(());
-    }
-    let told = from.position().clone();
+/// Prints the transactions that were not told, and what the log says of itself.
+async fn dump(
+    mut from: impl Source,
+    told: Position,
+    printer: &mut Printer<'_>,
+) -> Result<(), String> {
     let mut gathering = Transactions::new(told, Default::default(), TRANSACTION_BYTES_MAX);
-    while !printer.is_closed
-        && let Some(event) = from.next().await.map_err(|error| error.to_string())?
-    {
+    while !printer.is_closed {
+        let event = from.next().await.map_err(|error| error.to_string())?;
+        printer.notes(from.take_notes())?;
+        let Some(event) = event else { break };
         let ended = gathering.take(event, from.position(), from.place(), from.time_s());
-        let mut lines = Vec::new();
-        match ended {
-            Ok(Some(ended)) => printer.statements(&ended, &mut lines)?,
-            Ok(None) => {}
-            // It was prepared in an earlier file.
-            Err(_) => lines.push(b"-- a branch of an earlier file is committed".to_vec()),
-        }
-        lines.into_iter().try_for_each(|line| printer.write(line))?;
+        printer.print(ended)?;
     }
     Ok(())
 }
@@ -186,19 +244,62 @@ struct Printer<'a> {
     session: Session,
     /// Where files of LOAD DATA are written.
     loads: PathBuf,
+    teller: Teller,
     wanted: Wanted,
+    /// It was said that columns have no names.
+    is_numbered: bool,
     /// Nobody reads it any more.
     is_closed: bool,
 }
 
 impl Printer<'_> {
-    fn write(&mut self, mut line: Vec<u8>) -> Result<(), String> {
-        line.push(b'\n');
-        match self.out.write_all(&line) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => self.is_closed = true,
-            Err(error) => return Err(error.to_string()),
+    /// Prints what ended, if anything.
+    fn print(&mut self, ended: Result<Option<Ended>, UnknownBranch>) -> Result<(), String> {
+        let mut lines: Vec<Vec<u8>> = Vec::new();
+        match ended {
+            Ok(Some(ended)) => match self.as_sql {
+                true => self.statements(&ended, &mut lines)?,
+                false => self.events(&ended, &mut lines)?,
+            },
+            Ok(None) => {}
+            // It was prepared in an earlier file.
+            Err(_) if self.as_sql => {
+                lines.push(b"-- a branch of an earlier file is committed".to_vec());
+            }
+            Err(_) => lines.push(
+                br#"{"event":"gap","error":"a branch of an earlier file is committed"}"#.to_vec(),
+            ),
         }
+        self.write(lines)
+    }
+
+    fn write(&mut self, lines: Vec<Vec<u8>>) -> Result<(), String> {
+        for mut line in lines {
+            line.push(b'\n');
+            match self.out.write_all(&line) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                    self.is_closed = true
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, ended: &Ended, lines: &mut Vec<Vec<u8>>) -> Result<(), String> {
+        self.teller
+            .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
+        let mut told = Vec::new();
+        for part in parts(ended) {
+            if let Part::Rows(rows) = part {
+                self.say_numbered(rows, lines);
+            }
+            self.teller.part(part, &mut told)?;
+        }
+        told.extend(self.teller.end());
+        let line = |Told { line, .. }| format!("{{{line}}}").into_bytes();
+        lines.extend(told.into_iter().map(line));
         Ok(())
     }
 
@@ -216,9 +317,10 @@ impl Printer<'_> {
                     if !self.wanted.has(&rows.table.database, &rows.table.name) {
                         continue;
                     }
+                    self.say_numbered(rows, lines);
                     own.extend(self.session.of_rows().into_iter().map(ended_line));
                     for change in rows.changes() {
-                        own.push(ended_line(sql::statement(rows, &change?)?));
+                        own.push(ended_line(sql::statement(rows, &change?)));
                     }
                 }
             }
