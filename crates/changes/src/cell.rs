@@ -6,8 +6,8 @@ use std::io::Read;
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 use time::OffsetDateTime;
 
-use crate::jsonb;
 use crate::table::{Bytes, Column, code};
+use crate::{fixed, jsonb};
 
 /// Digits behind the point of a second.
 const FRACTION_DIGITS_MAX: u32 = 6;
@@ -23,7 +23,8 @@ pub enum Cell<'a> {
     /// Text, in the column's own character set, or bytes. What pads CHAR is not there, and on MariaDB
     /// neither are zeros at the end of BINARY.
     Bytes(Cow<'a, [u8]>),
-    /// DECIMAL, DATE, TIME, DATETIME and YEAR as the servers write them.
+    /// DECIMAL, DATE, TIME, DATETIME and YEAR as the servers write them, and MariaDB's UUID, INET4 and INET6 where a definition
+    /// tells them.
     Text(String),
     /// A TIMESTAMP: seconds since 1970, and the digits behind the point with a point in front.
     Instant(u32, String),
@@ -54,7 +55,11 @@ impl Cell<'_> {
             }
             Cell::Float(value) => out.extend_from_slice(format!("{value:e}").as_bytes()),
             Cell::Double(value) => out.extend_from_slice(format!("{value:e}").as_bytes()),
-            Cell::Bytes(bytes) => hex(bytes, out),
+            Cell::Bytes(bytes) => {
+                let mut whole = bytes.to_vec();
+                whole.resize(bytes.len().max(column.padded_bytes()), 0);
+                hex(&whole, out);
+            }
             Cell::Text(text) => out.extend_from_slice(format!("'{text}'").as_bytes()),
             Cell::Instant(0, _) => out.extend_from_slice(b"'0000-00-00 00:00:00'"),
             Cell::Instant(seconds, fraction) => {
@@ -175,15 +180,24 @@ impl Column {
             c::SET => Cell::Set(from.number(usize::from(high))?),
             c::VARCHAR | c::VAR_STRING => bytes(from.counted(wide(self.metadata))?),
             c::STRING => bytes(from.counted(wide(char_bytes(low, high)))?),
+            c::INET4 | c::INET6 | c::UUID => {
+                let logged = from.counted(wide(char_bytes(low, high)))?;
+                Cell::Text(fixed::text(self.code, logged)?)
+            }
             c::VARCHAR_COMPRESSED => inflated(from.counted(wide(self.metadata))?)?,
             c::BLOB_COMPRESSED => inflated(from.counted(usize::from(low))?)?,
-            c::JSON => Cell::Json(jsonb::text(from.counted(usize::from(low))?)?),
+            c::JSON => Cell::Json(jsonb::text(self.document(from)?)?),
             c::GEOMETRY | c::VECTOR | c::TINY_BLOB..=c::BLOB => {
                 bytes(from.counted(usize::from(low))?)
             }
             c::NULL => Cell::Null,
             _ => return None,
         })
+    }
+
+    /// The bytes of a JSON column's document, or of what changed in it.
+    pub(crate) fn document<'a>(&self, from: &mut Bytes<'a>) -> Option<&'a [u8]> {
+        from.counted(usize::from(self.metadata & 0xFF))
     }
 }
 

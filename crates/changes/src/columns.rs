@@ -2,6 +2,7 @@
 
 use crate::cell::{Cell, char_bytes};
 use crate::charset::{Charset, charset_of};
+use crate::fixed;
 use crate::table::{Column, code};
 
 impl Column {
@@ -10,11 +11,14 @@ impl Column {
         charset_of(self.collation?)
     }
 
-    /// The type in the server's words, without its size: `varchar`, `blob`. What the log does not tell
-    /// apart is told as what it is stored as: JSON of MariaDB is `longtext`, its INET6 and UUID are `binary`.
+    /// The type in the server's words, without its size: `varchar`, `blob`. What neither the
+    /// log nor a definition tells apart is told as what it is stored as: JSON of MariaDB is `longtext`.
     pub fn type_name(&self) -> &'static str {
         let is_binary = self.charset() == Some(Charset::Binary);
         let either = |text, binary| if is_binary { binary } else { text };
+        if let Some(name) = fixed::name_of(self.code) {
+            return name;
+        }
         match self.code {
             code::TINY => "tinyint",
             code::SHORT => "smallint",

@@ -11,9 +11,11 @@ use farm::{Engine, Position};
 use crate::code;
 use crate::context::Context;
 use crate::event::{Block, End, Event, Load, Note, Statement, Xid};
+use crate::fixed::{Hidden, Types};
 use crate::gtid::{AlterStep, Gtid};
 use crate::rows::{Rows, are_rows, table_id};
 use crate::table::{Bytes, Table, table};
+use crate::teller::defines;
 
 mod query;
 
@@ -58,6 +60,7 @@ pub struct Decoder {
     /// Values for the statement that comes.
     values: Context,
     tables: HashMap<u64, Arc<Table>>,
+    hidden: Hidden,
     /// The file that events come from, and where the last one ended.
     place: (String, u64),
     time_s: u32,
@@ -85,6 +88,7 @@ impl Decoder {
             open: None,
             values: Context::default(),
             tables: HashMap::new(),
+            hidden: Hidden::default(),
             place: (String::new(), 0),
             time_s: 0,
             notes: None,
@@ -124,6 +128,21 @@ impl Decoder {
         match self.open.as_ref().is_some_and(|open| open.told) {
             true => self.end(End::Commit),
             false => None,
+        }
+    }
+
+    /// The database and the name of a table whose columns may be UUID, INET4 or INET6, which a log does not tell. To be asked
+    /// after each event was taken; nobody has to know it.
+    pub fn untold(&self) -> Option<(&str, &str)> {
+        let table = self.tables.get(&self.hidden.untold?)?;
+        Some((&table.database, &table.name))
+    }
+
+    /// The types of the columns of the table that is [untold](Decoder::untold). They hold until a definition is changed.
+    pub fn tell_types(&mut self, types: Types) {
+        let id = self.hidden.untold.take();
+        if let Some(table) = id.and_then(|id| self.tables.get_mut(&id)) {
+            self.hidden.tell(Arc::make_mut(table), types);
         }
     }
 
@@ -167,7 +186,10 @@ impl Decoder {
                 return Err(unread("a transaction without a GTID; set gtid_mode=ON"));
             }
             code::TABLE_MAP => {
-                let (id, table) = table(data, self.engine).map_err(Trouble::Unreadable)?;
+                let (id, mut table) = table(data, self.engine).map_err(Trouble::Unreadable)?;
+                if self.engine == Engine::MariaDb {
+                    self.hidden.take(id, &mut table);
+                }
                 if self.tables.len() >= TABLES_MAX {
                     self.tables.clear();
                 }
@@ -304,6 +326,9 @@ impl Decoder {
         let mut context = std::mem::take(&mut self.values);
         context.thread = head.thread;
         context.take_status(self.time_s, head.status);
+        if defines(text) {
+            self.hidden.forget();
+        }
         let open = self.open.as_mut()?;
         open.told = open.standalone;
         if open.is_void {

@@ -7,7 +7,8 @@ use flate2::read::ZlibDecoder;
 
 use crate::cell::Cell;
 use crate::code;
-use crate::table::{Bytes, Table, bit};
+use crate::jsonb;
+use crate::table::{Bytes, Column, Table, bit, code as column};
 
 /// What became of the rows of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,14 @@ pub struct Change<'a> {
     pub after: Option<Image<'a>>,
 }
 
+impl Change<'_> {
+    /// An image lacks columns.
+    pub(crate) fn is_partial(&self) -> bool {
+        let mut images = [&self.before, &self.after].into_iter().flatten();
+        images.any(|image| image.iter().any(Option::is_none))
+    }
+}
+
 /// Rows of one table that were changed in the same way.
 #[derive(Clone, Debug)]
 pub struct Rows {
@@ -39,8 +48,8 @@ pub struct Rows {
     before: Vec<u8>,
     after: Vec<u8>,
     data: Vec<u8>,
-    /// The images after tell of JSON documents what has changed, only.
-    partial: bool,
+    /// The images after may tell of JSON documents what has changed, only.
+    is_partial: bool,
 }
 
 /// True for events that hold rows.
@@ -106,7 +115,7 @@ impl Rows {
             before: before.to_vec(),
             after: after.to_vec(),
             data,
-            partial: event == code::PARTIAL_UPDATE,
+            is_partial: event == code::PARTIAL_UPDATE,
         })
     }
 
@@ -137,14 +146,11 @@ impl Rows {
     }
 
     fn change<'a>(&'a self, rest: &mut Bytes<'a>) -> Result<Change<'a>, String> {
-        if self.partial {
-            return Err(format!(
-                "rows of {}.{} tell only what changed in their JSON documents; set \
-                 binlog_row_value_options='' on the servers",
-                self.table.database, self.table.name
-            ));
+        if self.is_partial {
+            return self.partial(rest);
         }
-        let mut image = |map: &[u8]| self.image(map, rest).ok_or_else(|| self.unread());
+        let mut image = |map: &[u8]| self.image(map, rest, |_, column, rest| column.read(rest));
+        let mut image = |map: &[u8]| image(map).ok_or_else(|| self.unread());
         Ok(match self.kind {
             Kind::Insert => Change {
                 before: None,
@@ -161,6 +167,62 @@ impl Rows {
         })
     }
 
+    /// An update that may tell of JSON documents what has changed, only: the image before has what they were.
+    fn partial<'a>(&'a self, rest: &mut Bytes<'a>) -> Result<Change<'a>, String> {
+        /// Among the options of an image: documents may be told by what has changed.
+        const DOCUMENTS: u64 = 1;
+        let unread = || self.unread();
+        let columns = &self.table.columns;
+        let mut documents = vec![None; columns.len()];
+        let before = self.image(&self.before, rest, |at, column, rest| {
+            if column.code == column::JSON {
+                documents[at] = column.document(&mut rest.clone());
+            }
+            column.read(rest)
+        });
+        let before = before.ok_or_else(unread)?;
+        let options = rest.length().ok_or_else(unread)?;
+        // Each JSON column has a bit, also one that is not logged.
+        let json = |upto: usize| {
+            columns[..upto]
+                .iter()
+                .filter(|it| it.code == column::JSON)
+                .count()
+        };
+        let by_changes = match options {
+            0 => &[],
+            DOCUMENTS => rest
+                .take(json(columns.len()).div_ceil(8))
+                .ok_or_else(unread)?,
+            _ => return Err(self.unread()),
+        };
+        let mut lacks = false;
+        let after = self.image(&self.after, rest, |at, column, rest| {
+            if column.code != column::JSON || !bit(by_changes, json(at)) {
+                return column.read(rest);
+            }
+            let changes = column.document(rest)?;
+            match documents[at] {
+                Some(document) => Some(Cell::Json(jsonb::changed(document, changes)?)),
+                None => {
+                    lacks = before[at].is_none();
+                    None
+                }
+            }
+        });
+        if lacks {
+            return Err(format!(
+                "rows of {}.{} tell only what changed in their JSON documents, and not what these were; set \
+                 binlog_row_image=FULL, or binlog_row_value_options='', on the servers",
+                self.table.database, self.table.name
+            ));
+        }
+        Ok(Change {
+            before: Some(before),
+            after: Some(after.ok_or_else(unread)?),
+        })
+    }
+
     fn unread(&self) -> String {
         format!(
             "rows of {}.{} are not what their table map says",
@@ -168,7 +230,13 @@ impl Rows {
         )
     }
 
-    fn image<'a>(&'a self, map: &[u8], rest: &mut Bytes<'a>) -> Option<Image<'a>> {
+    /// An image whose cells that are not NULL `read` reads; it is given their columns, and the places of these.
+    fn image<'a>(
+        &'a self,
+        map: &[u8],
+        rest: &mut Bytes<'a>,
+        mut read: impl FnMut(usize, &Column, &mut Bytes<'a>) -> Option<Cell<'a>>,
+    ) -> Option<Image<'a>> {
         let columns = &self.table.columns;
         let present = (0..columns.len()).filter(|&at| bit(map, at)).count();
         let nulls = rest.take(present.div_ceil(8))?;
@@ -181,7 +249,7 @@ impl Rows {
             }
             cells.push(Some(match bit(nulls, place) {
                 true => Cell::Null,
-                false => column.read(rest)?,
+                false => read(at, column, rest)?,
             }));
             place += 1;
         }

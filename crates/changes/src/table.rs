@@ -23,6 +23,10 @@ pub(crate) mod code {
     pub const TIMESTAMP2: u8 = 17;
     pub const DATETIME2: u8 = 18;
     pub const TIME2: u8 = 19;
+    /// No codes of a server's: types that MariaDB logs as a STRING, where a definition tells them.
+    pub const INET4: u8 = 200;
+    pub const INET6: u8 = 201;
+    pub const UUID: u8 = 202;
     /// MariaDB's compressed columns.
     pub const BLOB_COMPRESSED: u8 = 140;
     pub const VARCHAR_COMPRESSED: u8 = 141;

@@ -57,6 +57,8 @@ pub struct Teller<F = Wanted> {
     described: HashMap<(String, String), (Arc<Table>, String)>,
     /// What definitions made of tables, for the form that tells it.
     defined: Tables,
+    /// That images lack columns was told.
+    has_warned: bool,
     current: Current,
 }
 
@@ -106,6 +108,7 @@ impl<F: Filter> Teller<F> {
             now_ms: 0,
             described: HashMap::new(),
             defined: Tables::default(),
+            has_warned: false,
             current: Current::default(),
         }
     }
@@ -266,10 +269,13 @@ impl<F: Filter> Teller<F> {
         let is_named = self.numbers_columns || table.is_named();
         let mut front = None;
         for change in rows.changes() {
-            let change = change?;
             let before = self.current.so_far.index;
             self.current.so_far.index += 1;
-            if !is_wanted || is_named && !self.wanted.has_change(table, &change)? {
+            if !is_wanted {
+                continue;
+            }
+            let change = change?;
+            if is_named && !self.wanted.has_change(table, &change)? {
                 continue;
             }
             self.count(table, &change);
@@ -295,11 +301,10 @@ impl<F: Filter> Teller<F> {
                     front.insert(self.front(rows))
                 }
             };
+            self.warn(table, &change, before, out);
             let line = self.row(front, table, &change);
-            out.push(Told {
-                line,
-                index: Some(self.current.so_far.index),
-            });
+            let index = Some(self.current.so_far.index);
+            out.push(Told { line, index });
         }
         Ok(())
     }
@@ -335,8 +340,7 @@ impl<F: Filter> Teller<F> {
                 None => line.push_str("null"),
             }
         }
-        let images = [&change.before, &change.after].into_iter().flatten();
-        if images.flatten().any(Option::is_none) {
+        if change.is_partial() {
             line.push_str(",\"partial\":true");
         }
         if let Some(sql) = self.current.source.take() {

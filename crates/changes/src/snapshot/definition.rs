@@ -3,6 +3,7 @@
 
 use crate::cell::Cell;
 use crate::charset::charset_of;
+use crate::fixed;
 use crate::table::{Column, code};
 
 /// The collation of bytes.
@@ -111,8 +112,6 @@ impl Definition {
             "char" => (code::STRING, SHORT_STRING, self.collation),
             "varchar" => (code::VARCHAR, 0, self.collation),
             "binary" => binary(self.bytes_max),
-            "inet4" => binary(4),
-            "inet6" => binary(16),
             "varbinary" => (code::VARCHAR, 0, Some(BINARY)),
             "tinytext" | "tinyblob" => blob(1),
             "text" | "blob" => blob(2),
@@ -123,7 +122,8 @@ impl Definition {
             | "multipolygon" | "geometrycollection" | "geomcollection" => {
                 (code::GEOMETRY, 4, self.of_mariadb.then_some(BINARY))
             }
-            _ => return None,
+            // Shown as a text, however they are logged.
+            other => plain(fixed::code_of(other)?),
         })
     }
 
@@ -133,8 +133,6 @@ impl Definition {
             // Its text has six digits; that of a double is exact.
             "float" => format!("{quoted}*1e0"),
             "bit" | "enum" | "set" => format!("{quoted}+0"),
-            "inet4" => format!("CAST({quoted} AS BINARY(4))"),
-            "inet6" => format!("CAST({quoted} AS BINARY(16))"),
             _ => quoted.to_owned(),
         }
     }
@@ -193,6 +191,7 @@ pub fn cell(value: Option<Vec<u8>>, column: &Column) -> Result<Cell<'static>, St
         code::DATE | code::TIME2 | code::DATETIME2 | code::TIMESTAMP2 | code::YEAR => {
             Cell::Text(text(bytes)?)
         }
+        code::INET4 | code::INET6 | code::UUID => Cell::Text(text(bytes)?),
         _ => Cell::Bytes(bytes.into()),
     })
 }
@@ -246,7 +245,8 @@ mod tests {
         let column = definition("int", "int").column().expect("known");
         assert!(cell(Some(b"x".to_vec()), &column).is_err());
         assert_eq!(cell(None, &column), Ok(Cell::Null));
-        assert!(definition("uuid", "uuid").column().is_err());
+        assert_eq!(read("inet6", "inet6", "::1"), Cell::Text("::1".to_owned()));
+        assert!(definition("xml", "xml").column().is_err());
     }
 
     #[test]

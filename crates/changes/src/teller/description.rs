@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::json;
 use crate::replication::Filter;
-use crate::rows::Image;
+use crate::rows::{Change, Image};
 use crate::table::Table;
 
 use super::{Teller, Told, of_table};
@@ -26,6 +26,30 @@ impl<F: Filter> Teller<F> {
                 index: Some(index),
             });
         }
+    }
+
+    /// Warns in front of the first row that the log does not have whole, and names the setting.
+    pub(super) fn warn(
+        &mut self,
+        table: &Table,
+        change: &Change<'_>,
+        index: u32,
+        out: &mut Vec<Told>,
+    ) {
+        if self.has_warned || !change.is_partial() {
+            return;
+        }
+        self.has_warned = true;
+        let mut line = self.head("warning", &self.current);
+        of_table(table, &mut line);
+        line.push_str(
+            ",\"warning\":\"the servers log only some columns of rows; set binlog_row_image=FULL on every \
+             server of the group\"",
+        );
+        out.push(Told {
+            line,
+            index: Some(index),
+        });
     }
 
     /// The line that describes a table; `None` when the consumer has it already.

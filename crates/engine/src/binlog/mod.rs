@@ -16,6 +16,7 @@ mod raw;
 mod reader;
 mod sids;
 mod trace;
+mod types;
 mod vantage;
 
 use std::time::Duration;

@@ -21,6 +21,7 @@ use mysql_async::{BinlogStream, BinlogStreamRequest};
 
 use super::raw::RawLog;
 use super::sids::sids;
+use super::types::types;
 use super::{OPERATION, unreadable};
 use crate::error::Error;
 use crate::link::{Link, Login};
@@ -36,6 +37,8 @@ pub struct Reader {
     silence: Duration,
     /// The events as a file has them, where somebody asks.
     raw: Option<RawLog>,
+    /// Whom to ask for what the log does not tell of columns, and for how long.
+    definitions: Option<(Login, u64)>,
 }
 
 /// A number by which a server knows a reader. Two readers with one number end each other, also those
@@ -69,7 +72,7 @@ impl Reader {
         Reader::on(link, from, heartbeat_ms, timeout_ms).await
     }
 
-    /// The same with the statements behind rows, of MariaDB, too.
+    /// The same with the statements behind rows, of MariaDB, too, and with the types of columns that it does not log.
     ///
     /// # Errors
     /// As with [`Reader::open`].
@@ -80,7 +83,9 @@ impl Reader {
         timeout_ms: u64,
     ) -> Result<Reader, Error> {
         let link = Link::open_for_sources(login, timeout_ms).await?;
-        Reader::on(link, from, heartbeat_ms, timeout_ms).await
+        let mut reader = Reader::on(link, from, heartbeat_ms, timeout_ms).await?;
+        reader.definitions = Some((login.clone(), timeout_ms));
+        Ok(reader)
     }
 
     async fn on(
@@ -115,6 +120,7 @@ impl Reader {
             decoder: Decoder::new(engine, from.clone()),
             silence: Duration::from_millis(heartbeat_ms) * SILENT_HEARTBEATS,
             raw: None,
+            definitions: None,
         })
     }
 
@@ -169,6 +175,12 @@ impl Reader {
         loop {
             if let Some(end) = self.decoder.due() {
                 return Ok(end);
+            }
+            if let (Some((login, timeout_ms)), Some(table)) =
+                (&self.definitions, self.decoder.untold())
+            {
+                let types = types(login, table, *timeout_ms).await?;
+                self.decoder.tell_types(types);
             }
             let raw = match tokio::time::timeout(self.silence, self.stream.next()).await {
                 Ok(Some(raw)) => raw,

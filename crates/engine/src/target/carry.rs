@@ -404,7 +404,7 @@ impl Statements {
         for (column, value) in after {
             match target.writes(column) {
                 Some(true) => {
-                    let (quoted, value) = (ticked(column), told(table, column, value)?);
+                    let (quoted, value) = (ticked(column), told(table, column, value, target)?);
                     set.push(format!("{quoted}={value}"));
                     columns.push(quoted);
                     values.push(value);
@@ -455,7 +455,7 @@ fn condition(
     };
     let mut parts = Vec::new();
     for (column, value) in image.iter().filter(|(column, _)| is_compared(column)) {
-        let value = told(&row.table, column, value)?;
+        let value = told(&row.table, column, value, target)?;
         parts.push(format!("{}<=>{value}", ticked(column)));
     }
     match parts.is_empty() {
@@ -464,7 +464,19 @@ fn condition(
     }
 }
 
-fn told(table: &Described, column: &str, value: &Value) -> Result<String, String> {
+fn told(
+    table: &Described,
+    column: &str,
+    value: &Value,
+    target: &TargetTable,
+) -> Result<String, String> {
+    if value.is_object() && target.is_uuid(column) {
+        return Err(format!(
+            "{column} of {} is a UUID at the target, and bytes in the stream: its servers have no such UUID any more; leave \
+             the table out (--table)",
+            full(table)
+        ));
+    }
     let shape = table.columns.iter().find(|it| it.name == column);
     let shape = shape.ok_or_else(|| format!("{} has no column {column}", full(table)))?;
     literal(value, shape)

@@ -16,6 +16,8 @@ pub struct TargetTable {
     columns: HashMap<String, Option<String>>,
     /// What the server computes.
     computed: Vec<String>,
+    /// Those of MariaDB's type UUID.
+    uuids: Vec<String>,
     /// The columns of its unique keys beside the primary one, in lower case; an empty name where only a part of a
     /// value counts, or an expression.
     unique: Vec<Vec<String>>,
@@ -44,6 +46,11 @@ impl TargetTable {
             true => Some(true),
             false => self.computed.contains(&column).then_some(false),
         }
+    }
+
+    /// Whether a column is a UUID.
+    pub(super) fn is_uuid(&self, column: &str) -> bool {
+        self.uuids.contains(&column.to_lowercase())
     }
 
     /// How its rows are told apart surely, by each of its unique keys.
@@ -117,10 +124,7 @@ impl Target {
                 .iter()
                 .any(|word| extra.contains(word));
             if cell(3).eq_ignore_ascii_case("uuid") {
-                table.objection = Some(format!(
-                    "{database}.{name} has a column of the type UUID, whose values a binlog has in another order of \
-                     bytes; leave the table out (--table), or make the column BINARY(16)"
-                ));
+                table.uuids.push(column.clone());
             }
             match is_computed {
                 true => table.computed.push(column),

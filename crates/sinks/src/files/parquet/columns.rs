@@ -59,6 +59,7 @@ impl Described {
             "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "enum" => {
                 Kind::Text
             }
+            "inet4" | "inet6" | "uuid" => Kind::Text,
             _ => Kind::Bytes,
         }
     }

@@ -9,6 +9,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crate::cell::{decimal, point};
 use crate::table::{Bytes, code as column};
 
+mod diff;
+
+pub(crate) use diff::changed;
+
 /// The server takes no deeper document.
 const DEPTH_MAX: usize = 100;
 
@@ -40,17 +44,19 @@ mod code {
 
 /// The document as text, its members in the order in which the server shows them.
 pub(crate) fn text(raw: &[u8]) -> Option<String> {
-    // What an UPDATE IGNORE left in a column without a default.
-    let Some((&kind, body)) = raw.split_first() else {
-        return Some("null".to_owned());
-    };
-    let mut printer = Printer {
-        out: String::new(),
-        values_left: raw.len() + VALUES_MIN,
-        bytes_max: raw.len() * TEXT_FACTOR + TEXT_MIN,
-    };
+    let (kind, body) = root(raw);
+    let mut printer = Printer::for_bytes(raw.len());
     printer.value(kind, body, DEPTH_MAX)?;
     Some(printer.out)
+}
+
+/// The kind of a document's value, and what stands behind it.
+fn root(raw: &[u8]) -> (u8, &[u8]) {
+    match raw.split_first() {
+        Some((&kind, body)) => (kind, body),
+        // What an UPDATE IGNORE left in a column without a default: null.
+        None => (code::LITERAL, &[0]),
+    }
 }
 
 struct Printer {
@@ -60,15 +66,22 @@ struct Printer {
 }
 
 impl Printer {
+    /// For documents of so many bytes.
+    fn for_bytes(bytes: usize) -> Printer {
+        Printer {
+            out: String::new(),
+            values_left: bytes + VALUES_MIN,
+            bytes_max: bytes * TEXT_FACTOR + TEXT_MIN,
+        }
+    }
+
     fn value(&mut self, kind: u8, body: &[u8], depth: usize) -> Option<()> {
-        self.values_left = self.values_left.checked_sub(1)?;
-        self.bytes_max.checked_sub(self.out.len())?;
+        self.count()?;
+        if let Some(members) = Members::of(kind, body) {
+            return self.container(members?, depth);
+        }
         let mut rest = Bytes(body);
         let text = match kind {
-            code::SMALL_OBJECT => return self.container(body, true, 2, depth),
-            code::LARGE_OBJECT => return self.container(body, true, 4, depth),
-            code::SMALL_ARRAY => return self.container(body, false, 2, depth),
-            code::LARGE_ARRAY => return self.container(body, false, 4, depth),
             code::LITERAL => match rest.number(1)? {
                 0 => "null".to_owned(),
                 1 => "true".to_owned(),
@@ -97,41 +110,104 @@ impl Printer {
         Some(())
     }
 
-    /// An object or an array, whose counts and offsets have so many bytes. Offsets count from `body`.
-    fn container(&mut self, body: &[u8], is_object: bool, wide: usize, depth: usize) -> Option<()> {
+    /// One more value; `None` where there are more, or longer ones, than the document's bytes are worth.
+    fn count(&mut self) -> Option<()> {
+        self.values_left = self.values_left.checked_sub(1)?;
+        self.bytes_max.checked_sub(self.out.len()).map(|_| ())
+    }
+
+    fn container(&mut self, mut members: Members<'_>, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
+        self.out.push(members.brackets().0);
+        for at in 0..members.count {
+            let (key, kind, body) = members.next()?;
+            self.between(at, key);
+            self.value(kind, body, depth)?;
+        }
+        self.out.push(members.brackets().1);
+        Some(())
+    }
+
+    /// What stands in front of a member: a comma, and its key.
+    fn between(&mut self, at: usize, key: Option<&str>) {
+        if at > 0 {
+            self.out.push_str(", ");
+        }
+        if let Some(key) = key {
+            self.out.push_str(&string(key));
+            self.out.push_str(": ");
+        }
+    }
+}
+
+/// What an object or an array holds.
+struct Members<'a> {
+    is_object: bool,
+    count: usize,
+    /// Counts and offsets have so many bytes.
+    wide: usize,
+    /// Offsets count from its beginning.
+    body: &'a [u8],
+    keys: Bytes<'a>,
+    values: Bytes<'a>,
+}
+
+impl<'a> Members<'a> {
+    /// `None` for a value that holds no others, and within it for bytes that are no container.
+    fn of(kind: u8, body: &'a [u8]) -> Option<Option<Members<'a>>> {
+        Some(match kind {
+            code::SMALL_OBJECT => Members::open(body, true, 2),
+            code::LARGE_OBJECT => Members::open(body, true, 4),
+            code::SMALL_ARRAY => Members::open(body, false, 2),
+            code::LARGE_ARRAY => Members::open(body, false, 4),
+            _ => return None,
+        })
+    }
+
+    fn open(body: &'a [u8], is_object: bool, wide: usize) -> Option<Members<'a>> {
         let mut rest = Bytes(body);
         let count = usize::try_from(rest.number(wide)?).ok()?;
         let bytes = usize::try_from(rest.number(wide)?).ok()?;
         let body = body.get(..bytes)?;
-        let mut keys = Bytes(match is_object {
+        let keys = Bytes(match is_object {
             true => rest.take(count.checked_mul(wide + 2)?)?,
             false => &[],
         });
-        let mut values = Bytes(rest.take(count.checked_mul(wide + 1)?)?);
-        self.out.push(if is_object { '{' } else { '[' });
-        for at in 0..count {
-            if at > 0 {
-                self.out.push_str(", ");
-            }
-            if is_object {
-                let from = usize::try_from(keys.number(wide)?).ok()?;
-                let length = usize::try_from(keys.number(2)?).ok()?;
-                let key = body.get(from..from.checked_add(length)?)?;
-                self.out.push_str(&string(std::str::from_utf8(key).ok()?));
-                self.out.push_str(": ");
-            }
-            let kind = u8::try_from(values.number(1)?).ok()?;
-            let inlined = values.take(wide)?;
-            if is_inlined(kind, wide) {
-                self.value(kind, inlined, depth)?;
-            } else {
-                let from = usize::try_from(Bytes(inlined).number(wide)?).ok()?;
-                self.value(kind, body.get(from..)?, depth)?;
-            }
+        let values = Bytes(rest.take(count.checked_mul(wide + 1)?)?);
+        Some(Members {
+            is_object,
+            count,
+            wide,
+            body,
+            keys,
+            values,
+        })
+    }
+
+    fn brackets(&self) -> (char, char) {
+        if self.is_object {
+            ('{', '}')
+        } else {
+            ('[', ']')
         }
-        self.out.push(if is_object { '}' } else { ']' });
-        Some(())
+    }
+
+    /// The key, where there are keys, and the value of the next of `count` members.
+    fn next(&mut self) -> Option<(Option<&'a str>, u8, &'a [u8])> {
+        let mut key = None;
+        if self.is_object {
+            let from = usize::try_from(self.keys.number(self.wide)?).ok()?;
+            let length = usize::try_from(self.keys.number(2)?).ok()?;
+            let bytes = self.body.get(from..from.checked_add(length)?)?;
+            key = Some(std::str::from_utf8(bytes).ok()?);
+        }
+        let kind = u8::try_from(self.values.number(1)?).ok()?;
+        let inlined = self.values.take(self.wide)?;
+        if is_inlined(kind, self.wide) {
+            return Some((key, kind, inlined));
+        }
+        let from = usize::try_from(Bytes(inlined).number(self.wide)?).ok()?;
+        Some((key, kind, self.body.get(from..)?))
     }
 }
 
@@ -224,7 +300,7 @@ mod tests {
     use super::*;
 
     /// `{"a": [1, true], "bc": "x"}`, made by hand.
-    const DOCUMENT: [u8; 35] = [
+    pub(super) const DOCUMENT: [u8; 35] = [
         0, // a small object
         2, 0, 34, 0, // two members, 34 bytes
         18, 0, 1, 0, 19, 0, 2, 0, // the keys
