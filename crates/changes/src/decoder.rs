@@ -10,7 +10,7 @@ use farm::{Engine, Position};
 
 use crate::code;
 use crate::context::Context;
-use crate::event::{Block, End, Event, Load, Note, Statement, Xid};
+use crate::event::{Block, End, Event, Load, Logged, Note, Statement, Xid};
 use crate::fixed::{Hidden, Types};
 use crate::gtid::{AlterStep, Gtid};
 use crate::rows::{Rows, are_rows, table_id};
@@ -66,6 +66,8 @@ pub struct Decoder {
     time_s: u32,
     /// What the log said of itself and nobody has taken; `None` where nobody asks.
     notes: Option<Vec<Note>>,
+    /// Of the transaction that began last.
+    logged: Logged,
 }
 
 /// What is known of a transaction when it begins.
@@ -77,6 +79,8 @@ struct Open {
     told: bool,
     /// Its statement does nothing: an ALTER that has only begun, or that was rolled back.
     is_void: bool,
+    /// What its first event says.
+    logged: Logged,
 }
 
 impl Decoder {
@@ -92,6 +96,7 @@ impl Decoder {
             place: (String::new(), 0),
             time_s: 0,
             notes: None,
+            logged: Logged::default(),
         }
     }
 
@@ -121,6 +126,11 @@ impl Decoder {
     /// When the last event was logged, by its server's clock; seconds since 1970.
     pub fn time_s(&self) -> u32 {
         self.time_s
+    }
+
+    /// What the log says of the transaction that began last. Its connection may be known only when its first change is.
+    pub fn logged(&self) -> Logged {
+        self.logged
     }
 
     /// The end of a transaction that has no event of its own. To be asked before the next event is taken.
@@ -179,7 +189,7 @@ impl Decoder {
                 Some(self.begin(open))
             }
             code::GTID | code::GTID_TAGGED => {
-                let open = mysql_begin(kind, data).ok_or_else(short)?;
+                let open = mysql_begin(raw.server_id, kind, data).ok_or_else(short)?;
                 Some(self.begin(open))
             }
             code::ANONYMOUS => {
@@ -252,6 +262,10 @@ impl Decoder {
     fn begin(&mut self, open: Open) -> Event {
         self.values = Context::default();
         let gtid = open.gtid.clone();
+        self.logged = Logged {
+            time_s: self.time_s,
+            ..open.logged
+        };
         self.open = Some(open);
         Event::Begin(gtid)
     }
@@ -284,6 +298,11 @@ impl Decoder {
         let Some(open) = &mut self.open else {
             return Ok(None);
         };
+        if self.logged.connection.is_none() {
+            let connection = Bytes(data).number(4).and_then(|it| u32::try_from(it).ok());
+            // Nobody has the number 0.
+            self.logged.connection = connection.filter(|it| *it > 0);
+        }
         if let Some(end) = branch_end(text) {
             return Ok(self.end(end));
         }
@@ -380,17 +399,75 @@ fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
         standalone: flags & STANDALONE != 0,
         told: false,
         is_void: matches!(alter, Some(AlterStep::Begins | AlterStep::RollsBack(_))),
+        logged: Logged {
+            connection: mariadb_connection(*flags, data),
+            server_id,
+            ..Logged::default()
+        },
     })
 }
 
-fn mysql_begin(kind: u8, data: &[u8]) -> Option<Open> {
+/// The client's connection, which releases since 11.5 write behind whatever else the event has.
+fn mariadb_connection(flags: u8, data: &[u8]) -> Option<u32> {
+    const GROUP_COMMIT: u8 = 2;
+    const OF_BRANCH: u8 = 64 | 128;
+    const ENGINES: u64 = 1;
+    const OF_ALTER: u64 = 4 | 8;
+    const CONNECTION: u64 = 16;
+    let mut rest = Bytes(data.get(13..)?);
+    if flags & GROUP_COMMIT != 0 {
+        rest.take(8)?;
+    }
+    if flags & OF_BRANCH != 0 {
+        rest.take(4)?;
+        let (transaction, branch) = (rest.number(1)?, rest.number(1)?);
+        rest.take(usize::try_from(transaction + branch).ok()?)?;
+    }
+    let more = rest.number(1)?;
+    rest.take(usize::from(more & ENGINES != 0))?;
+    if more & OF_ALTER != 0 {
+        rest.take(8)?;
+    }
+    if more & CONNECTION == 0 {
+        return None;
+    }
+    let connection = u32::try_from(rest.number(4)?).ok()?;
+    (connection > 0).then_some(connection)
+}
+
+fn mysql_begin(server_id: u32, kind: u8, data: &[u8]) -> Option<Open> {
     Some(Open {
         gtid: Gtid::of_mysql(kind, data)?,
         // Until a BEGIN comes.
         standalone: true,
         told: false,
         is_void: false,
+        logged: Logged {
+            committed_us: (kind == code::GTID).then(|| committed_us(data)).flatten(),
+            server_id,
+            ..Logged::default()
+        },
     })
+}
+
+/// When MySQL committed a transaction first, in microseconds since 1970. An event of before 8.0.1 does not say it.
+fn committed_us(data: &[u8]) -> Option<u64> {
+    /// Flags, the name, and what parallel appliers have to know.
+    const FRONT_BYTES: usize = 1 + 16 + 8 + 1 + 8 + 8;
+    const KIND_AT: usize = 1 + 16 + 8;
+    const LOGICAL_CLOCK: u8 = 2;
+    /// Another server committed it first: when that was follows.
+    const TWO: u64 = 1 << 55;
+    if *data.get(KIND_AT)? != LOGICAL_CLOCK {
+        return None;
+    }
+    let mut rest = Bytes(data.get(FRONT_BYTES..)?);
+    let here = rest.number(7)?;
+    let first = match here & TWO {
+        0 => here,
+        _ => rest.number(7)?,
+    };
+    (first > 0).then_some(first)
 }
 
 /// The branch that is prepared, and whether it is committed at once.
@@ -437,6 +514,44 @@ fn branch_end(text: &[u8]) -> Option<End> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_are_behind_what_else_a_gtid_of_mariadb_has() {
+        let front = [9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let of = |flags: u8, rest: &[u8]| {
+            let data = [&front[..], &[flags], rest].concat();
+            mariadb_begin(3, &data).expect("a GTID").logged.connection
+        };
+        assert_eq!(of(0, &[]), None, "an older release ends here");
+        assert_eq!(of(0, &[0; 6]), None, "or fills up with zeros");
+        assert_eq!(of(0, &[16, 7, 1, 0, 0]), Some(263));
+        let mut all = vec![1; 8];
+        all.extend([1, 0, 0, 0, 2, 1, b'a', b'b', b'c']);
+        all.extend([1 | 4 | 16, 2]);
+        all.extend([5; 8]);
+        all.extend([7, 0, 0, 0]);
+        assert_eq!(of(2 | 64, &all), Some(7));
+        for end in 0..all.len() {
+            assert_eq!(of(2 | 64, &all[..end]), None);
+        }
+    }
+
+    #[test]
+    fn mysql_says_when_it_committed_first() {
+        let mut data = vec![0; 25];
+        data.push(2);
+        data.extend([0; 16]);
+        assert_eq!(committed_us(&data), None, "before 8.0.1");
+        let mut own = data.clone();
+        own.extend([0x97, 0xEF, 0x0C, 0x25, 0x3F, 0x0B, 0x06]);
+        assert_eq!(committed_us(&own), Some(1_701_215_692_713_879));
+        let mut from_another = data.clone();
+        from_another.extend([1, 0, 0, 0, 0, 0, 0x86]);
+        from_another.extend([0x97, 0xEF, 0x0C, 0x25, 0x3F, 0x0B, 0x06]);
+        assert_eq!(committed_us(&from_another), Some(1_701_215_692_713_879));
+        own[25] = 1;
+        assert_eq!(committed_us(&own), None);
+    }
 
     #[test]
     fn branches_end_by_statements() {

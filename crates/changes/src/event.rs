@@ -29,6 +29,37 @@ pub enum End {
     BranchRolledBack(Xid),
 }
 
+/// What the log says of a transaction besides what it did. What it does not say is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// When it began, by its server's clock; seconds since 1970.
+    pub time_s: u32,
+    /// When it was committed first, by that server's clock; microseconds since 1970.
+    pub committed_us: Option<u64>,
+    /// The number of the client's connection on that server.
+    pub connection: Option<u32>,
+    /// The number of that server.
+    pub server_id: u32,
+}
+
+impl Logged {
+    /// When it was logged, as finely as the log says it; microseconds since 1970.
+    pub(crate) fn micros(&self) -> u64 {
+        self.committed_us
+            .unwrap_or(u64::from(self.time_s.max(1)) * 1_000_000)
+    }
+}
+
+impl From<u32> for Logged {
+    /// When it began is all that is known.
+    fn from(time_s: u32) -> Logged {
+        Logged {
+            time_s,
+            ..Logged::default()
+        }
+    }
+}
+
 /// A statement in the binlog: DDL, or a change whose rows are not told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {

@@ -41,7 +41,7 @@ pub use charset::{Charset, charset_of};
 pub use context::{Context, UserValue, UserVariable};
 pub use debezium::{days, micros_of, micros_of_time, unscaled};
 pub use decoder::{Decoder, RawEvent, Trouble, file_of, query_inflated, query_of};
-pub use event::{Block, End, Event, Load, Note, Statement, Xid, is_harmless};
+pub use event::{Block, End, Event, Load, Logged, Note, Statement, Xid, is_harmless};
 pub use file::{LogFile, NoLogFile};
 pub use fixed::Types;
 pub use gtid::{AlterStep, Gtid};

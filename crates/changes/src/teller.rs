@@ -10,10 +10,10 @@ use farm::dist_txn::Branch;
 use sqltext::Origin as Origins;
 
 use crate::debezium::{Tables, Types};
-use crate::event::{Block, Statement, Xid};
+use crate::event::{Logged, Xid};
 use crate::gtid::Gtid;
 use crate::json;
-use crate::own::{DATABASE as OWN_DATABASE, decided, is_hidden, is_of_move, may_decide};
+use crate::own::{DATABASE as OWN_DATABASE, decided, is_of_move, may_decide};
 use crate::replication::Filter;
 use crate::rows::{Change, Kind, Rows};
 use crate::table::Table;
@@ -23,12 +23,14 @@ mod chunk;
 mod description;
 mod over_groups;
 mod records;
+mod statements;
 mod wanted;
 
 pub use chunk::Rows as ReadRows;
-use description::shown;
+use description::{Described, shown};
 pub use over_groups::BranchOf;
 use records::Origin;
+pub use statements::defines;
 pub use wanted::{KeyRange, Wanted};
 
 /// So much a row's line takes at first, besides what all rows of its event begin with.
@@ -54,7 +56,7 @@ pub struct Teller<F = Wanted> {
     /// Milliseconds since 1970.
     now_ms: u64,
     /// Definitions that were told, and how.
-    described: HashMap<(String, String), (Arc<Table>, String)>,
+    described: HashMap<(String, String), (Arc<Table>, Described)>,
     /// What definitions made of tables, for the form that tells it.
     defined: Tables,
     /// That images lack columns was told.
@@ -78,7 +80,7 @@ pub struct Progress {
 #[derive(Default)]
 struct Current {
     gtid: String,
-    time_s: u32,
+    logged: Logged,
     /// Of a transaction over several groups, or a client's own XA transaction.
     xid: Option<String>,
     /// Those over which it is told as one.
@@ -120,10 +122,16 @@ impl<F: Filter> Teller<F> {
 
     /// A transaction begins, of which so many changes were told before; `None` when not even its beginning
     /// was.
-    pub fn begin(&mut self, gtid: &Gtid, time_s: u32, xid: Option<&Xid>, told: Option<u32>) {
+    pub fn begin(
+        &mut self,
+        gtid: &Gtid,
+        logged: impl Into<Logged>,
+        xid: Option<&Xid>,
+        told: Option<u32>,
+    ) {
         self.current = Current {
             gtid: gtid.to_string(),
-            time_s,
+            logged: logged.into(),
             origin: Origin::of(gtid),
             xid: xid.map(name),
             skip: told.unwrap_or(0),
@@ -159,6 +167,7 @@ impl<F: Filter> Teller<F> {
             return None;
         }
         let mut line = self.head("commit", &current);
+        self.circumstances(&current, &mut line);
         line.push_str(&format!(",\"rows\":{}", current.so_far.rows));
         line.push_str(&self.record_end(&current));
         Some(Told { line, index: None })
@@ -168,7 +177,10 @@ impl<F: Filter> Teller<F> {
     fn head(&self, event: &str, of: &Current) -> String {
         let mut line = format!("\"event\":\"{event}\",\"group\":");
         json::text(&self.group, &mut line);
-        line.push_str(&format!(",\"gtid\":\"{}\",\"time\":{}", of.gtid, of.time_s));
+        line.push_str(&format!(
+            ",\"gtid\":\"{}\",\"time\":{}",
+            of.gtid, of.logged.time_s
+        ));
         if let Some(xid) = &of.xid {
             line.push_str(",\"xid\":");
             json::text(xid, &mut line);
@@ -183,6 +195,7 @@ impl<F: Filter> Teller<F> {
     fn ensure_begun(&mut self, index: u32, out: &mut Vec<Told>) {
         if !std::mem::replace(&mut self.current.begun, true) {
             let mut line = self.head("begin", &self.current);
+            self.circumstances(&self.current, &mut line);
             if !self.current.groups.is_empty() {
                 let groups = serde_json::Value::from(self.current.groups.clone());
                 line.push_str(&format!(",\"groups\":{groups}"));
@@ -193,53 +206,6 @@ impl<F: Filter> Teller<F> {
                 index: Some(index),
             });
         }
-    }
-
-    fn statement(&mut self, statement: &Statement, out: &mut Vec<Told>) {
-        let before = self.current.so_far.index;
-        self.current.so_far.index += 1;
-        let is_definition = defines(&statement.text);
-        let sql = statement.context.words(&statement.text);
-        let changes = match is_definition {
-            true => self.note_definition(&statement.database, &sql),
-            false => Vec::new(),
-        };
-        let is_hidden = self.is_hidden || is_hidden(statement);
-        if self.current.so_far.index <= self.current.skip || is_hidden {
-            return;
-        }
-        self.ensure_begun(before, out);
-        let event = if is_definition { "ddl" } else { "statement" };
-        let mut line = self.head(event, &self.current);
-        line.push_str(",\"database\":");
-        json::text(&statement.database, &mut line);
-        line.push_str(",\"sql\":");
-        json::text(&sql, &mut line);
-        json::context(statement, &mut line);
-        if is_definition {
-            let of = (&*statement.database, &*sql);
-            line.push_str(&self.record_definition(of, &changes, None));
-        }
-        out.push(Told {
-            line,
-            index: Some(self.current.so_far.index),
-        });
-    }
-
-    /// A piece of the file of a LOAD DATA that comes.
-    fn block(&mut self, block: &Block, out: &mut Vec<Told>) {
-        let before = self.current.so_far.index;
-        self.current.so_far.index += 1;
-        if self.current.so_far.index <= self.current.skip || self.is_hidden {
-            return;
-        }
-        self.ensure_begun(before, out);
-        let mut line = self.head("block", &self.current);
-        json::block(block, &mut line);
-        out.push(Told {
-            line,
-            index: Some(self.current.so_far.index),
-        });
     }
 
     /// Rows of Heddle's own are not told, but a decision names the transaction, and a move says that it is one.
@@ -297,8 +263,8 @@ impl<F: Filter> Teller<F> {
             let front = match &front {
                 Some(front) => front,
                 None => {
-                    self.describe(table, before, out);
-                    front.insert(self.front(rows))
+                    let schema = self.describe(table, before, out);
+                    front.insert(self.front(rows, &schema))
                 }
             };
             self.warn(table, &change, before, out);
@@ -310,9 +276,10 @@ impl<F: Filter> Teller<F> {
     }
 
     /// With what the line of each of these rows begins.
-    fn front(&self, rows: &Rows) -> String {
+    fn front(&self, rows: &Rows, schema: &str) -> String {
         let mut line = self.head("row", &self.current);
         of_table(&rows.table, &mut line);
+        line.push_str(schema);
         line.push_str(match rows.kind {
             Kind::Insert => ",\"kind\":\"insert\",\"key\":",
             Kind::Update => ",\"kind\":\"update\",\"key\":",
@@ -378,31 +345,12 @@ fn name(xid: &Xid) -> String {
     }
 }
 
-/// Words with which statements begin that change rows; every other statement in a binlog defines something.
-/// A SELECT is there for a function that it calls.
-const CHANGING: [&str; 9] = [
-    "insert", "update", "delete", "replace", "load", "call", "select", "with", "do",
-];
-
-/// True for a statement in a binlog that is DDL, or changes accounts.
-pub fn defines(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text).to_lowercase();
-    let mut rest = text.trim_start();
-    // Not a comment that is part of the statement.
-    while rest.starts_with("/*") && !rest.starts_with("/*!") && !rest.starts_with("/*m!") {
-        rest = rest
-            .split_once("*/")
-            .map_or("", |(_, rest)| rest.trim_start());
-    }
-    let word = rest.split(|c: char| !c.is_ascii_alphabetic()).next();
-    !CHANGING.contains(&word.unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use farm::Engine;
 
     use super::*;
+    use crate::event::Statement;
     use crate::table::table;
 
     /// A table map of `d.NAME (a INT, b VARCHAR(10))` with the key `a`, both columns named or not.
@@ -453,6 +401,8 @@ mod tests {
     }
 
     const HEAD: &str = r#""group":"g","gtid":"0-1-5","time":9"#;
+    /// It may not become another one for the same table.
+    const SCHEMA: &str = r#""schema":"c38c11db92333a9f""#;
 
     #[test]
     fn a_transaction_is_told_line_by_line() {
@@ -464,19 +414,19 @@ mod tests {
             (format!(r#""event":"begin",{HEAD}"#), Some(0)),
             (
                 format!(
-                    r#""event":"columns",{HEAD},"database":"d","table":"t","columns":[{{"name":"a","type":"int","nullable":false,"key":1}},{{"name":"b","type":"varchar","nullable":true,"charset":"utf8mb4"}}]"#
+                    r#""event":"columns",{HEAD},"database":"d","table":"t","columns":[{{"name":"a","type":"int","nullable":false,"key":1}},{{"name":"b","type":"varchar","nullable":true,"charset":"utf8mb4"}}],{SCHEMA}"#
                 ),
                 Some(0),
             ),
             (
                 format!(
-                    r#""event":"row",{HEAD},"database":"d","table":"t","kind":"insert","key":{{"a":1}},"before":null,"after":{{"a":1,"b":"x"}},"sql":"INSERT \"x\"""#
+                    r#""event":"row",{HEAD},"database":"d","table":"t",{SCHEMA},"kind":"insert","key":{{"a":1}},"before":null,"after":{{"a":1,"b":"x"}},"sql":"INSERT \"x\"""#
                 ),
                 Some(1),
             ),
             (
                 format!(
-                    r#""event":"row",{HEAD},"database":"d","table":"t","kind":"insert","key":{{"a":2}},"before":null,"after":{{"a":2,"b":null}}"#
+                    r#""event":"row",{HEAD},"database":"d","table":"t",{SCHEMA},"kind":"insert","key":{{"a":2}},"before":null,"after":{{"a":2,"b":null}}"#
                 ),
                 Some(2),
             ),
@@ -598,7 +548,8 @@ mod tests {
             &[of("x", "DROP TABLE d.t"), of("heddle", "DROP TABLE a")],
         );
         let text = format!(r#""event":"ddl",{HEAD},"database":"x","sql":"DROP TABLE d.t""#);
-        assert_eq!(lines[1], (text, Some(1)));
+        let gone = r#","tables":[{"database":"d","table":"t","change":"drop"}]"#;
+        assert_eq!(lines[1], (text + gone, Some(1)));
         assert_eq!(lines.len(), 3);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use farm::Position;
 
-use crate::event::{Block, End, Event, Statement, Xid};
+use crate::event::{Block, End, Event, Logged, Statement, Xid};
 use crate::gtid::Gtid;
 use crate::own::Own;
 use crate::rows::Rows;
@@ -81,8 +81,7 @@ pub enum BranchStep {
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub gtid: Gtid,
-    /// When it began, by its server's clock; seconds since 1970.
-    pub time_s: u32,
+    pub logged: Logged,
     /// Of the branch that it committed.
     pub xid: Option<Xid>,
     /// It comes behind the beginning; see [`Transactions::new`].
@@ -125,7 +124,7 @@ pub struct UnknownBranch;
 /// A transaction that has begun.
 struct Open {
     gtid: Gtid,
-    time_s: u32,
+    logged: Logged,
     /// All transactions before it.
     before: Position,
     gathered: Gathered,
@@ -187,7 +186,7 @@ impl Transactions {
         self.older.is_empty()
     }
 
-    /// Takes an event; `position` is what had been read before it, `place` where it ends, `time_s` when it was logged.
+    /// Takes an event; `position` is what had been read before it, `place` where it ends, `logged` what the log says of its transaction.
     /// Gives the transaction that ends with it, unless it has been told before.
     ///
     /// # Errors
@@ -197,13 +196,16 @@ impl Transactions {
         event: Event,
         position: &Position,
         place: (&str, u64),
-        time_s: u32,
+        logged: Logged,
     ) -> Result<Option<Ended>, UnknownBranch> {
+        if let Some(open) = &mut self.open {
+            open.logged.connection = open.logged.connection.or(logged.connection);
+        }
         let part = match event {
             Event::Begin(gtid) => {
                 self.open = Some(Open {
                     gtid,
-                    time_s,
+                    logged,
                     before: position.clone(),
                     gathered: Gathered::default(),
                 });
@@ -228,7 +230,7 @@ impl Transactions {
         };
         let mut position = open.before.clone();
         open.gtid.add_to(&mut position);
-        let (gtid, time_s) = (open.gtid.clone(), open.time_s);
+        let (gtid, logged) = (open.gtid.clone(), open.logged);
         let was_told = gtid.is_in(&self.told);
         let began = self.has_begun();
         let mut own = open.gathered.own.clone();
@@ -260,7 +262,7 @@ impl Transactions {
         }
         Ok(Some(Ended {
             gtid,
-            time_s,
+            logged,
             xid,
             // What ended while an older branch was prepared is before the beginning, and so is that branch.
             counts: began,
@@ -384,7 +386,7 @@ mod tests {
             Event::End(end),
         ] {
             last = all
-                .take(event, &before, ("b.1", sequence), 7)
+                .take(event, &before, ("b.1", sequence), 7.into())
                 .expect("known");
         }
         last
@@ -500,11 +502,11 @@ mod tests {
         assert!(all.has_begun());
         let known = run(&mut all, 4, "", End::BranchCommitted(xid(b"y")));
         assert_eq!(shown(known), "b|0-1-4|-");
-        let begun = all.take(Event::Begin(gtid(5)), &at(4), ("b.1", 5), 7);
+        let begun = all.take(Event::Begin(gtid(5)), &at(4), ("b.1", 5), 7.into());
         assert!(begun.is_ok_and(|it| it.is_none()));
         let end = Event::End(End::BranchCommitted(xid(b"z")));
         assert!(
-            all.take(end, &at(4), ("b.1", 5), 7).is_err(),
+            all.take(end, &at(4), ("b.1", 5), 7.into()).is_err(),
             "nobody knows what it did"
         );
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Debezium, schema, value};
+use crate::event::Logged;
 use crate::json;
 use crate::rows::{Change, Image};
 use crate::table::Table;
@@ -15,12 +16,11 @@ pub(crate) struct Of<'a> {
     pub connector: &'static str,
     /// The transaction; `None` for rows that a snapshot read.
     pub gtid: Option<&'a str>,
-    pub server_id: u32,
+    pub logged: Logged,
     /// The binlog's file and the place in it where the transaction ends, as far as it is known.
     pub place: (&'a str, u64),
     /// The change's number in its transaction, from 0.
     pub row: u64,
-    pub time_s: u32,
     /// When it is told; milliseconds since 1970.
     pub now_ms: u64,
     pub sql: Option<&'a str>,
@@ -149,7 +149,7 @@ fn boundary(of: &Of<'_>, status: &str, id: &str, count: &str, collections: &str)
     let value = format!(
         "{{\"status\":\"{status}\",\"id\":{name},\"event_count\":{count},\"data_collections\":{collections},\
          \"ts_ms\":{}}}",
-        u64::from(of.time_s) * 1000
+        of.logged.micros() / 1000
     );
     tail(&topic, &key, &with_schema(of, value, schema::transaction))
 }
@@ -275,8 +275,12 @@ fn source(of: &Of<'_>, database: &str, table: Option<&str>) -> String {
     } else {
         "false"
     };
-    // A zero with zeros behind it is no number of JSON.
-    let (seconds, server_id, row) = (of.time_s.max(1), of.server_id, of.row);
+    let (us, server_id, row) = (of.logged.micros(), of.logged.server_id, of.row);
+    let (ms, ns) = (us / 1000, us.saturating_mul(1000));
+    let thread = match of.logged.connection {
+        Some(connection) => connection.to_string(),
+        None => "null".to_owned(),
+    };
     let (file, place) = (text(Some(of.place.0)), of.place.1);
     let (database, table, gtid, sql) = (
         text(Some(database)),
@@ -286,8 +290,8 @@ fn source(of: &Of<'_>, database: &str, table: Option<&str>) -> String {
     );
     format!(
         "\"source\":{{\"version\":\"{version}\",\"connector\":\"{connector}\",\"name\":{name},\
-         \"ts_ms\":{seconds}000,\"snapshot\":\"{snapshot}\",\"db\":{database},\"sequence\":null,\
-         \"ts_us\":{seconds}000000,\"ts_ns\":{seconds}000000000,\"table\":{table},\"server_id\":{server_id},\
-         \"gtid\":{gtid},\"file\":{file},\"pos\":{place},\"row\":{row},\"thread\":null,\"query\":{sql}}}"
+         \"ts_ms\":{ms},\"snapshot\":\"{snapshot}\",\"db\":{database},\"sequence\":null,\
+         \"ts_us\":{us},\"ts_ns\":{ns},\"table\":{table},\"server_id\":{server_id},\
+         \"gtid\":{gtid},\"file\":{file},\"pos\":{place},\"row\":{row},\"thread\":{thread},\"query\":{sql}}}"
     )
 }

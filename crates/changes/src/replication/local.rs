@@ -59,8 +59,8 @@ impl<G: Generator, F: Filter> Local<G, F> {
 
     fn take(&mut self, event: Event) -> Result<(), String> {
         let (position, place) = (self.generator.position(), self.generator.place());
-        let time_s = self.generator.time_s();
-        match self.gathering.take(event, position, place, time_s) {
+        let logged = self.generator.logged();
+        match self.gathering.take(event, position, place, logged) {
             Ok(None) => Ok(()),
             Ok(Some(ended)) => self.tell(&ended),
             Err(_) => {
@@ -84,7 +84,7 @@ impl<G: Generator, F: Filter> Local<G, F> {
             }
         };
         let xid = ended.xid.as_ref();
-        self.teller.begin(&ended.gtid, ended.time_s, xid, None);
+        self.teller.begin(&ended.gtid, ended.logged, xid, None);
         let mut told = Vec::new();
         for part in parts.iter() {
             self.teller.part(part, &mut told)?;

@@ -6,7 +6,7 @@ use farm::{Engine, Position};
 
 use super::Generator;
 use crate::decoder::{Decoder, Trouble};
-use crate::event::{Event, Note};
+use crate::event::{Event, Logged, Note};
 use crate::file::{LogFile, NoLogFile};
 
 /// Why a file cannot be read on; [`LogReader::at`] says where.
@@ -94,7 +94,7 @@ impl<R: Read + Send> Generator for LogReader<R> {
         self.decoder.place()
     }
 
-    fn time_s(&self) -> u32 {
-        self.decoder.time_s()
+    fn logged(&self) -> Logged {
+        self.decoder.logged()
     }
 }

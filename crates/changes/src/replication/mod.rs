@@ -23,7 +23,7 @@ use std::future::{Future, pending, ready};
 use farm::Position;
 
 use crate::apply::Transaction;
-use crate::event::Event;
+use crate::event::{Event, Logged};
 use crate::rows::{Change, Image, Kind};
 use crate::table::{Column, Table};
 
@@ -43,8 +43,8 @@ pub trait Generator {
     /// The file from which events come, and where in it the last one ended.
     fn place(&self) -> (&str, u64);
 
-    /// When the last event was logged, by its server's clock; seconds since 1970.
-    fn time_s(&self) -> u32;
+    /// What the log says of the transaction that began last.
+    fn logged(&self) -> Logged;
 }
 
 impl<G: Generator> Generator for &mut G {
@@ -62,8 +62,8 @@ impl<G: Generator> Generator for &mut G {
         (**self).place()
     }
 
-    fn time_s(&self) -> u32 {
-        (**self).time_s()
+    fn logged(&self) -> Logged {
+        (**self).logged()
     }
 }
 

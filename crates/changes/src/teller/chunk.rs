@@ -23,7 +23,7 @@ impl<F: Filter> Teller<F> {
         named(database, table, &mut line);
         line.push_str(",\"sql\":");
         json::text(sql, &mut line);
-        let changes = self.note_definition(database, sql);
+        let (changes, _) = self.note_definition(database, sql);
         line + &self.record_definition((database, sql), &changes, Some(time_s))
     }
 
@@ -39,7 +39,8 @@ impl<F: Filter> Teller<F> {
     ) -> Result<Vec<String>, String> {
         let mut lines = vec![self.head_of_reading("begin", time_s)];
         let is_own = self.debezium().is_none();
-        if let Some(description) = self.new_description(&read.table).filter(|_| is_own) {
+        let (description, schema) = self.new_description(&read.table);
+        if let Some(description) = description.filter(|_| is_own) {
             let mut line = self.head_of_reading("columns", time_s);
             line.push_str(&description);
             lines.push(line);
@@ -63,6 +64,7 @@ impl<F: Filter> Teller<F> {
                 lines.push(line);
                 continue;
             }
+            line.push_str(&schema);
             line.push_str(",\"kind\":\"read\",\"key\":");
             line.push_str(key.as_deref().unwrap_or("null"));
             line.push_str(",\"before\":null,\"after\":");
@@ -133,8 +135,9 @@ mod tests {
         assert_eq!(lines.len(), 4);
         assert_eq!(lines[0], format!(r#""event":"begin",{HEAD}"#));
         assert!(lines[1].starts_with(r#""event":"columns""#), "{}", lines[1]);
+        let (_, schema) = lines[1].split_once("],").expect("behind the columns");
         let row = format!(
-            r#""event":"row",{HEAD},"database":"d","table":"t","kind":"read","key":{{"a":2}},"before":null,"after":{{"a":2,"b":"y"}}"#
+            r#""event":"row",{HEAD},"database":"d","table":"t",{schema},"kind":"read","key":{{"a":2}},"before":null,"after":{{"a":2,"b":"y"}}"#
         );
         assert_eq!(lines[2], row);
         assert_eq!(lines[3], format!(r#""event":"commit",{HEAD},"rows":1"#));

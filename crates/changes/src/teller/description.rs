@@ -1,6 +1,7 @@
-//! What tables are made of, in front of their rows.
+//! What tables are made of, in front of their rows, and the circumstances of a transaction at its ends.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::json;
@@ -8,7 +9,34 @@ use crate::replication::Filter;
 use crate::rows::{Change, Image};
 use crate::table::Table;
 
-use super::{Teller, Told, of_table};
+use super::{Current, Teller, Told, Wanted, of_table};
+
+/// How a table was described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Described {
+    text: String,
+    /// The version of its definition, as a member of a line.
+    schema: String,
+}
+
+impl Described {
+    fn of(table: &Table, wanted: &impl Filter) -> Described {
+        // A version is of the whole definition, whatever is wanted of it.
+        let whole = description(table, &Wanted::default());
+        let schema = format!(",\"schema\":\"{:016x}\"", version(&whole));
+        let text = description(table, wanted) + &schema;
+        Described { text, schema }
+    }
+}
+
+/// FNV-1a: the same in every router, and over restarts.
+fn version(text: &str) -> u64 {
+    const BASIS: u64 = 0xCBF2_9CE4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01B3;
+    text.bytes().fold(BASIS, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    })
+}
 
 impl<F: Filter> Teller<F> {
     /// Tells columns that the log does not name by their places, `@1` and so on, in place of an error.
@@ -16,9 +44,15 @@ impl<F: Filter> Teller<F> {
         self.numbers_columns = true;
     }
 
-    /// Tells the definition of a table, unless it was told and is still the same.
-    pub(super) fn describe(&mut self, table: &Arc<Table>, index: u32, out: &mut Vec<Told>) {
-        if let Some(description) = self.new_description(table) {
+    /// Tells the definition of a table, unless it was told and is still the same. Gives its version as a member of a line.
+    pub(super) fn describe(
+        &mut self,
+        table: &Arc<Table>,
+        index: u32,
+        out: &mut Vec<Told>,
+    ) -> String {
+        let (new, schema) = self.new_description(table);
+        if let Some(description) = new {
             let mut line = self.head("columns", &self.current);
             line.push_str(&description);
             out.push(Told {
@@ -26,6 +60,7 @@ impl<F: Filter> Teller<F> {
                 index: Some(index),
             });
         }
+        schema
     }
 
     /// Warns in front of the first row that the log does not have whole, and names the setting.
@@ -52,21 +87,40 @@ impl<F: Filter> Teller<F> {
         });
     }
 
-    /// The line that describes a table; `None` when the consumer has it already.
-    pub(super) fn new_description(&mut self, table: &Arc<Table>) -> Option<String> {
+    /// The line that describes a table, and its version; no line when the consumer has it already.
+    pub(super) fn new_description(&mut self, table: &Arc<Table>) -> (Option<String>, String) {
         let name = (table.database.clone(), table.name.clone());
-        let known = self.described.get(&name);
-        if known.is_some_and(|(known, _)| Arc::ptr_eq(known, table) || known == table) {
-            return None;
+        if let Some((known, described)) = self.described.get(&name)
+            && (Arc::ptr_eq(known, table) || known == table)
+        {
+            return (None, described.schema.clone());
         }
-        let text = description(table, &self.wanted);
-        let before = self
-            .described
-            .insert(name, (Arc::clone(table), text.clone()));
+        let described = Described::of(table, &self.wanted);
+        if self.debezium().is_none() {
+            self.defined.learn(table);
+        }
+        let now = (Arc::clone(table), described.clone());
+        let before = self.described.insert(name, now);
         // A table map and the catalogue say the same in two ways.
-        before
-            .is_none_or(|(_, before)| before != text)
-            .then_some(text)
+        let is_new = before.is_none_or(|(_, before)| before != described);
+        (is_new.then_some(described.text), described.schema)
+    }
+
+    /// Appends what the log says of how a transaction came, and when it is told.
+    pub(super) fn circumstances(&self, of: &Current, line: &mut String) {
+        if self.debezium().is_some() {
+            return;
+        }
+        // Writing to a String never fails.
+        if let Some(us) = of.logged.committed_us {
+            let _ = write!(line, ",\"committed_us\":{us}");
+        }
+        if let Some(connection) = of.logged.connection {
+            let _ = write!(line, ",\"connection\":{connection}");
+        }
+        if self.now_ms > 0 {
+            let _ = write!(line, ",\"told_ms\":{}", self.now_ms);
+        }
     }
 }
 

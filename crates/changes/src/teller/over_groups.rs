@@ -7,6 +7,7 @@
 use farm::dist_txn::GlobalId;
 
 use super::{Current, Origin, Progress, Teller, Told};
+use crate::event::Logged;
 use crate::gtid::Gtid;
 use crate::replication::Filter;
 
@@ -15,7 +16,7 @@ use crate::replication::Filter;
 pub struct BranchOf<'a> {
     /// The transaction that prepared it.
     pub gtid: &'a Gtid,
-    pub time_s: u32,
+    pub logged: Logged,
     pub id: &'a GlobalId,
     /// How far the transaction was told in front of it.
     pub so_far: Progress,
@@ -27,12 +28,12 @@ impl<F: Filter> Teller<F> {
     /// A transaction over these groups begins, which this teller's group has decided. As [`Teller::begin`].
     pub fn begin_over_groups(
         &mut self,
-        (gtid, time_s): (&Gtid, u32),
+        (gtid, logged): (&Gtid, Logged),
         id: &GlobalId,
         groups: Vec<String>,
         told: Option<u32>,
     ) {
-        self.begin(gtid, time_s, None, told);
+        self.begin(gtid, logged, None, told);
         self.current.xid = Some(id.to_string());
         self.current.groups = groups;
     }
@@ -51,7 +52,7 @@ impl<F: Filter> Teller<F> {
     pub fn begin_branch(&mut self, branch: BranchOf<'_>) {
         self.current = Current {
             gtid: branch.gtid.to_string(),
-            time_s: branch.time_s,
+            logged: branch.logged,
             origin: Origin::of(branch.gtid),
             xid: Some(branch.id.to_string()),
             so_far: branch.so_far,
@@ -114,13 +115,13 @@ mod tests {
         };
         let mut out = Vec::new();
         let groups = vec!["g".to_owned(), "h".to_owned()];
-        teller.begin_over_groups((&gtid("0-1-5"), 9), &id, groups, before);
+        teller.begin_over_groups((&gtid("0-1-5"), 9.into()), &id, groups, before);
         for part in own {
             teller.part(part, &mut out).expect("it can be told");
         }
         other.begin_branch(BranchOf {
             gtid: &gtid("1-2-7"),
-            time_s: 8,
+            logged: 8.into(),
             id: &id,
             so_far: teller.progress().clone(),
             skip: before.unwrap_or(0),

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Current, Teller, Told};
 use crate::debezium::{Debezium, Of, Types, begun, definition, ended, row};
+use crate::event::Logged;
 use crate::gtid::Gtid;
 use crate::json;
 use crate::replication::Filter;
@@ -14,7 +15,6 @@ use crate::table::Table;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     is_of_mariadb: bool,
-    server_id: u32,
     file: String,
     end: u64,
 }
@@ -22,9 +22,8 @@ pub(super) struct Origin {
 impl Origin {
     pub(super) fn of(gtid: &Gtid) -> Origin {
         match gtid {
-            Gtid::MariaDb { server_id, .. } => Origin {
+            Gtid::MariaDb { .. } => Origin {
                 is_of_mariadb: true,
-                server_id: *server_id,
                 ..Origin::default()
             },
             Gtid::MySql { .. } => Origin::default(),
@@ -127,18 +126,24 @@ impl<F: Filter> Teller<F> {
             return Ok(String::new());
         };
         let of = Of {
-            time_s,
+            logged: time_s.into(),
             ..self.of(form, None)
         };
         Ok(row(&of, table, change)?.pop().unwrap_or_default())
     }
 
-    /// What a definition makes of tables. Those that are not told count, too.
-    pub(super) fn note_definition(&mut self, database: &str, sql: &str) -> Vec<Value> {
-        match self.debezium() {
-            Some(_) => self.defined.define(database, sql),
-            None => Vec::new(),
+    /// What a definition makes of tables, for a record, and as a member of the stream's own line. Those that are not told
+    /// count, too.
+    pub(super) fn note_definition(&mut self, database: &str, sql: &str) -> (Vec<Value>, String) {
+        if self.debezium().is_some() {
+            return (self.defined.define(database, sql), String::new());
         }
+        let tables = self.defined.define_plainly(database, sql);
+        let member = match tables.is_empty() {
+            true => String::new(),
+            false => format!(",\"tables\":{}", Value::from(tables)),
+        };
+        (Vec::new(), member)
     }
 
     /// A definition, as the rest of its line.
@@ -153,7 +158,7 @@ impl<F: Filter> Teller<F> {
         };
         let of = self.of(form, time_s.is_none().then_some(&self.current));
         let of = Of {
-            time_s: time_s.unwrap_or(of.time_s),
+            logged: time_s.map_or(of.logged, Logged::from),
             ..of
         };
         definition(&of, database, sql, changes)
@@ -187,10 +192,9 @@ impl<F: Filter> Teller<F> {
                 false => "mysql",
             },
             gtid: current.map(|it| &*it.gtid),
-            server_id: origin.map_or(0, |it| it.server_id),
             place: origin.map_or(("", 0), |it| (&it.file, it.end)),
             row: current.map_or(0, |it| u64::from(it.so_far.index.saturating_sub(1))),
-            time_s: current.map_or(0, |it| it.time_s),
+            logged: current.map(|it| it.logged).unwrap_or_default(),
             now_ms: self.now_ms,
             sql: None,
             transaction: None,

@@ -43,15 +43,15 @@ fn tell(
     event: Event,
 ) -> usize {
     let position = decoder.position().clone();
-    let ended = all.take(event, &position, decoder.place(), decoder.time_s());
+    let ended = all.take(event, &position, decoder.place(), decoder.logged());
     let Ok(Some(ended)) = ended else {
         return 0;
     };
     let Parts::Kept(parts) = &ended.parts else {
         return 0;
     };
-    teller.begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
-    records.begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
+    teller.begin(&ended.gtid, ended.logged, ended.xid.as_ref(), None);
+    records.begin(&ended.gtid, ended.logged, ended.xid.as_ref(), None);
     let (mut lines, mut other) = (Vec::new(), Vec::new());
     for part in parts.iter() {
         // Not everything can be told in this form.

@@ -294,7 +294,7 @@ impl Follower {
                     self.elsewhere.found();
                     let place = reader.place();
                     let ended =
-                        transactions.take(event, reader.position(), place, reader.time_s());
+                        transactions.take(event, reader.position(), place, reader.logged());
                     if ended.is_err() && !is_sure {
                         return Err(Trouble::Server(lost(&primary.login, ENDED_EARLY)));
                     }

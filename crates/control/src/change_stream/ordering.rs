@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use changes::{BranchStep, Ended, Gtid, Parts, Token, Xid};
+use changes::{BranchStep, Ended, Gtid, Logged, Parts, Token, Xid};
 use engine::decisions::Decision;
 use farm::dist_txn::{Branch, GlobalId, farm_number};
 use farm::{Position, Snapshot};
@@ -41,7 +41,7 @@ struct State {
 pub(super) struct BranchParts {
     /// The transaction that prepared it.
     pub(super) gtid: Gtid,
-    pub(super) time_s: u32,
+    pub(super) logged: Logged,
     pub(super) parts: Parts,
 }
 
@@ -236,7 +236,7 @@ impl Ordering {
                 };
                 let branch = BranchParts {
                     gtid: ended.gtid.clone(),
-                    time_s: ended.time_s,
+                    logged: ended.logged,
                     parts: parts.clone(),
                 };
                 let name = (id, group.to_owned());

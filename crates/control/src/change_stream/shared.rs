@@ -289,7 +289,7 @@ impl Reading {
                 event = reader.next(), if waiting.has_room() => {
                     let event = event?;
                     let place = reader.place();
-                    let ended = transactions.take(event, reader.position(), place, reader.time_s());
+                    let ended = transactions.take(event, reader.position(), place, reader.logged());
                     // A branch of before ended while this began: it begins anew.
                     let Ok(ended) = ended else { return Ok(()) };
                     if let Some(ended) = ended {
@@ -349,7 +349,7 @@ fn number(count: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use changes::{Gtid, Own, Parts};
+    use changes::{Gtid, Logged, Own, Parts};
     use farm::Engine;
 
     use super::*;
@@ -369,7 +369,7 @@ mod tests {
     fn ended(sequence: u64) -> Ended {
         Ended {
             gtid: Gtid::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a GTID"),
-            time_s: 0,
+            logged: Logged::default(),
             xid: None,
             counts: true,
             was_told: false,

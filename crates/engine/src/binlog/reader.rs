@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use changes::replication::Generator;
-use changes::{Decoder, Event, Note, RawEvent, Trouble, code};
+use changes::{Decoder, Event, Logged, Note, RawEvent, Trouble, code};
 use enginesql::quoted;
 use farm::{Engine, Position};
 use futures_util::StreamExt;
@@ -166,6 +166,11 @@ impl Reader {
         self.decoder.time_s()
     }
 
+    /// What the log says of the transaction that began last.
+    pub fn logged(&self) -> Logged {
+        self.decoder.logged()
+    }
+
     /// What comes next. Dropped before it is done, nothing is lost.
     ///
     /// # Errors
@@ -250,7 +255,7 @@ impl Generator for Reader {
         Reader::place(self)
     }
 
-    fn time_s(&self) -> u32 {
-        Reader::time_s(self)
+    fn logged(&self) -> Logged {
+        Reader::logged(self)
     }
 }

@@ -197,7 +197,7 @@ fn plain(events: &[Value]) -> Vec<Value> {
     told.map(|event| {
         let mut event = event.clone();
         let fields = event.as_object_mut().expect("an object");
-        for name in ["token", "sql", "time"] {
+        for name in ["token", "sql", "time", "told_ms"] {
             fields.remove(name);
         }
         event

@@ -10,6 +10,9 @@ fn plain(event: &Value) -> Value {
     let mut event = event.clone();
     let fields = event.as_object_mut().expect("an object");
     fields.remove("token");
+    fields.remove("told_ms");
+    // What is known of a table before its definition changes was told earlier.
+    fields.remove("tables");
     // Told with the first row of a statement, which may have been told before.
     fields.remove("sql");
     event

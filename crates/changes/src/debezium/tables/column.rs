@@ -63,7 +63,7 @@ impl Column {
     }
 
     /// The first word of the type.
-    fn word(&self) -> &str {
+    pub(super) fn word(&self) -> &str {
         let end = self.type_name.find(' ').unwrap_or(self.type_name.len());
         &self.type_name[..end]
     }

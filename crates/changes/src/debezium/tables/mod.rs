@@ -1,4 +1,4 @@
-//! What definitions make of tables, as `tableChanges` of Debezium's schema changes tell it.
+//! What definitions make of tables, as `tableChanges` of Debezium's schema changes tell it, and as `ddl` events do.
 //!
 //! A binlog has the text of a definition, and not the table that it leads to. So a table becomes known by its CREATE TABLE, or by
 //! the columns of its rows. Each ALTER TABLE changes the known table. A table that is not known, or a definition that cannot be
@@ -6,6 +6,7 @@
 
 mod column;
 mod parts;
+mod plain;
 
 use std::collections::HashMap;
 
@@ -26,6 +27,13 @@ struct Known {
     key: Vec<String>,
     charset: Option<String>,
     comment: Option<String>,
+}
+
+/// What became of a table; `None` where it is gone.
+struct Changed {
+    kind: &'static str,
+    name: Name,
+    known: Option<Known>,
 }
 
 /// The tables that are known.
@@ -53,8 +61,13 @@ impl Tables {
         self.0.entry(name).or_insert_with(|| Known::of(table));
     }
 
-    /// Carries a definition out on what is known; gives what became of tables.
+    /// Carries a definition out on what is known; gives what became of tables, as Debezium tells it.
     pub(crate) fn define(&mut self, database: &str, sql: &str) -> Vec<Value> {
+        let changes = self.carry_out(database, sql);
+        changes.iter().map(Changed::told).collect()
+    }
+
+    fn carry_out(&mut self, database: &str, sql: &str) -> Vec<Changed> {
         let all = tokens(sql);
         let words =
             [all.first(), all.get(1)].map(|it| it.and_then(Token::name).unwrap_or_default());
@@ -74,7 +87,7 @@ impl Tables {
         changes.unwrap_or_default()
     }
 
-    fn create(&mut self, database: &str, all: &[Token]) -> Option<Vec<Value>> {
+    fn create(&mut self, database: &str, all: &[Token]) -> Option<Vec<Changed>> {
         let at = all
             .iter()
             .position(|it| it.is("TABLE"))
@@ -100,12 +113,12 @@ impl Tables {
                 }
             }
         };
-        let told = known.told("CREATE", &name);
+        let told = known.changed("CREATE", &name);
         self.0.insert(name, known);
         Some(vec![told])
     }
 
-    fn alter(&mut self, database: &str, all: &[Token]) -> Option<Vec<Value>> {
+    fn alter(&mut self, database: &str, all: &[Token]) -> Option<Vec<Changed>> {
         let at = all
             .iter()
             .position(|it| it.is("TABLE"))
@@ -120,30 +133,34 @@ impl Tables {
                 None => known.alter(part)?,
             }
         }
-        let told = known.told("ALTER", &new_name);
+        let told = known.changed("ALTER", &new_name);
         self.0.insert(new_name, known);
         Some(vec![told])
     }
 
-    fn drop(&mut self, database: &str, rest: &[Token]) -> Vec<Value> {
+    fn drop(&mut self, database: &str, rest: &[Token]) -> Vec<Changed> {
         let mut told = Vec::new();
         for part in parts(conditional(rest)) {
             if let Some((name, _)) = named(database, part) {
-                told.push(json!({ "type": "DROP", "id": id(&name), "table": null }));
                 self.0.remove(&name);
+                told.push(Changed {
+                    kind: "DROP",
+                    name,
+                    known: None,
+                });
             }
         }
         told
     }
 
-    fn rename(&mut self, database: &str, rest: &[Token]) -> Option<Vec<Value>> {
+    fn rename(&mut self, database: &str, rest: &[Token]) -> Option<Vec<Changed>> {
         let mut told = Vec::new();
         for part in parts(conditional(rest)) {
             let (from, rest) = named(database, part)?;
             let at = rest.iter().position(|it| it.is("TO"))?;
             let (to, _) = named(database, &rest[at + 1..])?;
             if let Some(known) = self.0.remove(&from) {
-                told.push(known.told("ALTER", &to));
+                told.push(known.changed("ALTER", &to));
                 self.0.insert(to, known);
             }
         }
@@ -162,7 +179,8 @@ impl Known {
                 Some(true) => " UNSIGNED",
                 _ => "",
             };
-            let label = |label: &Vec<u8>| format!("'{}'", String::from_utf8_lossy(label));
+            let plain = |label: &Vec<u8>| String::from_utf8_lossy(label).replace('\'', "''");
+            let label = |label: &Vec<u8>| format!("'{}'", plain(label));
             Column {
                 name: it.name.clone().unwrap_or_default(),
                 type_name: it.type_name().to_ascii_uppercase() + sign,
@@ -342,6 +360,14 @@ impl Known {
         }
     }
 
+    fn changed(&self, kind: &'static str, name: &Name) -> Changed {
+        Changed {
+            kind,
+            name: name.clone(),
+            known: Some(self.clone()),
+        }
+    }
+
     fn told(&self, kind: &str, name: &Name) -> Value {
         let charset = self.charset.as_deref();
         let columns = self.columns.iter().enumerate();
@@ -356,6 +382,15 @@ impl Known {
                 "comment": self.comment,
             },
         })
+    }
+}
+
+impl Changed {
+    fn told(&self) -> Value {
+        match &self.known {
+            Some(known) => known.told(self.kind, &self.name),
+            None => json!({ "type": self.kind, "id": id(&self.name), "table": null }),
+        }
     }
 }
 

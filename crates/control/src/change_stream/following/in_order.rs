@@ -178,10 +178,10 @@ impl Follower {
         match next {
             Next::Decided(id, _) => {
                 let groups = [group].into_iter().chain(with).cloned().collect();
-                let transaction = (&ended.gtid, ended.time_s);
+                let transaction = (&ended.gtid, ended.logged);
                 teller.begin_over_groups(transaction, id, groups, told);
             }
-            _ => teller.begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), told),
+            _ => teller.begin(&ended.gtid, ended.logged, ended.xid.as_ref(), told),
         }
         teller.set_place((&ended.place.0, ended.place.1));
     }
@@ -301,7 +301,7 @@ impl Follower {
         let told = self.reached.as_ref().and_then(|it| told_of(it, decided));
         let of = BranchOf {
             gtid: &branch.gtid,
-            time_s: branch.time_s,
+            logged: branch.logged,
             id,
             so_far: outlet.teller(&own).progress().clone(),
             skip: told.unwrap_or(0),

@@ -29,7 +29,7 @@ impl Follower {
         let xid = ended.xid.as_ref();
         let told = told_of(&so_far, &ended.gtid);
         let teller = outlet.teller(&group);
-        teller.begin(&ended.gtid, ended.time_s, xid, told);
+        teller.begin(&ended.gtid, ended.logged, xid, told);
         teller.set_place((&ended.place.0, ended.place.1));
         let inside = |index| inside(&so_far, &ended.gtid, index);
         self.tell_parts(&mut all, &inside, &mut outlet).await?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use changes::replication::{Generator, LogReader};
 use changes::{
-    Block, Ended, Event, Load, Note, Part, Parts, Statement, Teller, Told, Transactions,
+    Block, Ended, Event, Load, Logged, Note, Part, Parts, Statement, Teller, Told, Transactions,
     UnknownBranch, Wanted, sql,
 };
 use engine::binlog::{Reader, oldest};
@@ -215,8 +215,8 @@ impl Generator for Present {
         self.reader.place()
     }
 
-    fn time_s(&self) -> u32 {
-        self.reader.time_s()
+    fn logged(&self) -> Logged {
+        self.reader.logged()
     }
 }
 
@@ -231,7 +231,7 @@ async fn dump(
         let event = from.next().await.map_err(|error| error.to_string())?;
         printer.notes(from.take_notes())?;
         let Some(event) = event else { break };
-        let ended = gathering.take(event, from.position(), from.place(), from.time_s());
+        let ended = gathering.take(event, from.position(), from.place(), from.logged());
         printer.print(ended)?;
     }
     Ok(())
@@ -289,7 +289,7 @@ impl Printer<'_> {
 
     fn events(&mut self, ended: &Ended, lines: &mut Vec<Vec<u8>>) -> Result<(), String> {
         self.teller
-            .begin(&ended.gtid, ended.time_s, ended.xid.as_ref(), None);
+            .begin(&ended.gtid, ended.logged, ended.xid.as_ref(), None);
         let mut told = Vec::new();
         for part in parts(ended) {
             if let Part::Rows(rows) = part {
