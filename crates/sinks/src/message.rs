@@ -37,6 +37,8 @@ pub struct Message {
 /// An event as a record with a key and a value of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
+    /// Where Debezium would send it.
+    pub topic: String,
     pub key: Option<String>,
     /// `None` says that nothing is left of the key.
     pub value: Option<String>,
@@ -114,12 +116,6 @@ pub fn read(line: &[u8]) -> Result<Read, String> {
     Ok(Read::Message(Box::new(message)))
 }
 
-/// What a broker of records gets of a line, where that has another form than the stream's own.
-pub fn record_of(line: &[u8]) -> Option<Record> {
-    let parsed: Line = serde_json::from_slice(line).ok()?;
-    parsed.topic.as_ref().map(|_| record(&parsed, line))
-}
-
 /// The key and the value as they stand in the line, so that no number in them is written otherwise.
 fn record(parsed: &Line, line: &[u8]) -> Record {
     let text = String::from_utf8_lossy(line);
@@ -138,6 +134,7 @@ fn record(parsed: &Line, line: &[u8]) -> Record {
     let (key, value) = (next(",\"key\":"), next(",\"value\":"));
     let headers = parsed.headers.iter().flatten();
     Record {
+        topic: parsed.topic.clone().unwrap_or_default(),
         key: key.filter(|_| parsed.key.is_some()),
         value: value.filter(|_| parsed.value.is_some()),
         headers: headers
@@ -254,7 +251,10 @@ mod tests {
         assert_eq!(record.value.as_deref(), Some(r#"{"op":"d", "n":1.50}"#));
         let header = ("__debezium.newkey".to_owned(), r#"{"a":2}"#.to_owned());
         assert_eq!(record.headers, [header]);
-        assert_eq!(record_of(&first.line), Some(record));
+        assert_eq!(record.topic, "h.d.t,\"key\":");
+        // A line that was kept is read once more.
+        let again = message(&String::from_utf8(first.line).expect("a text"));
+        assert_eq!((again.id, again.record), (first.id, Some(record)));
         let tombstone = message(&line("", "null")).record.expect("it has one");
         assert_eq!(tombstone.value, None);
         assert!(tombstone.key.is_some());

@@ -39,8 +39,10 @@ pub struct Spec {
     pub key: String,
     /// What files are.
     pub format: Format,
-    /// How files are packed.
+    /// How files, and the records of Kafka, are packed.
     pub compress: Compression,
+    /// The topics of Kafka.
+    pub topics: Topics,
     /// A file with so many bytes is closed.
     pub rotate_bytes: u64,
     /// A file with so many events is closed; 0 for any number.
@@ -61,6 +63,7 @@ impl Default for Spec {
             key: String::new(),
             format: Format::Lines,
             compress: Compression::None,
+            topics: Topics::One,
             rotate_bytes: ROTATE_BYTES,
             rotate_rows: 0,
             rotate_s: ROTATE_S,
@@ -90,12 +93,14 @@ impl FromStr for Format {
     }
 }
 
-/// How a file is packed.
+/// How a file, or a batch of records, is packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     #[default]
     None,
+    /// Records alone.
+    Gzip,
     Zstd,
 }
 
@@ -105,7 +110,31 @@ impl FromStr for Compression {
     fn from_str(text: &str) -> Result<Compression, ()> {
         match text {
             "none" => Ok(Compression::None),
+            "gzip" => Ok(Compression::Gzip),
             "zstd" => Ok(Compression::Zstd),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Which topics of Kafka events go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topics {
+    /// All to one.
+    #[default]
+    One,
+    /// Those of a table to its own.
+    Table,
+}
+
+impl FromStr for Topics {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Topics, ()> {
+        match text {
+            "one" => Ok(Topics::One),
+            "table" => Ok(Topics::Table),
             _ => Err(()),
         }
     }
@@ -129,7 +158,7 @@ pub enum Place {
 pub struct Brokers {
     /// Each as `HOST:PORT`; one is enough.
     pub addresses: Vec<String>,
-    /// The first pieces of the subjects, or the topic.
+    /// The first pieces of the subjects, or the topic; with a topic for each table what they all begin with.
     pub name: String,
 }
 

@@ -21,8 +21,8 @@ pub struct Means {
 pub enum Target {
     Webhook(Box<Webhook>),
     Files(Files),
-    Nats(Nats),
-    Kafka(Kafka),
+    Nats(Box<Nats>),
+    Kafka(Box<Kafka>),
 }
 
 impl Target {
@@ -37,8 +37,8 @@ impl Target {
                 let dir = means.files_dir.join(name);
                 Target::Files(Files::new(sink, dir, spec))
             }
-            Place::Kafka(at) => Target::Kafka(Kafka::new(at, spec)),
-            Place::Nats(at) => Target::Nats(Nats::new(at, spec)),
+            Place::Kafka(at) => Target::Kafka(Box::new(Kafka::new(at, spec))),
+            Place::Nats(at) => Target::Nats(Box::new(Nats::new(at, spec))),
         })
     }
 

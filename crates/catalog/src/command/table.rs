@@ -236,7 +236,8 @@ commands! {
          optional("nkey_file", "file on each router with the seed of a user's NKEY of NATS"),
          optional("credentials_file", "file on each router with a user's JWT and the seed of its NKEY, of NATS"),
          optional("format", "what files are: lines (the default) or parquet"),
-         optional("compress", "how files are packed: none (the default for lines) or zstd"),
+         optional("compress", "how files are packed: none (the default for lines) or zstd; Kafka's records: none (the default), gzip or zstd"),
+         optional("topics", "of Kafka: one (the default), or table: the name behind the host begins those of tables"),
          optional("rotate_bytes", "a file of this size is closed; default 67108864"),
          optional("rotate_rows", "a file with so many events is closed; default: any number"),
          optional("rotate_s", "a file is closed after so many seconds; default 3600")]

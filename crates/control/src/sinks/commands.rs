@@ -11,7 +11,7 @@ use meta::{Outcome, Transaction};
 use serde_json::Value;
 
 use super::Sinks;
-use super::named::spec;
+use super::named::{prefixed, spec};
 use super::progress::{letter_key, letters};
 use crate::commands::group::done;
 use crate::context::Context;
@@ -103,8 +103,10 @@ impl SinkCommands {
             return Err(is_there());
         }
         let spec = spec(args)?;
+        let mut of = record(args)?;
+        prefixed(&mut of, &spec)?;
         let record = SinkRecord {
-            of: record(args)?,
+            of,
             spec,
             ..SinkRecord::default()
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use catalog::sink::SinkRecord;
 use changes::Token;
 use farm::TokenError;
-use sinks::{Means, Message, Target, Undelivered, record_of};
+use sinks::{Means, Message, Read, Target, Undelivered, read};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -262,16 +262,20 @@ impl Delivery<'_> {
         }
         for letter in self.progress.letters().await? {
             let line = letter.line.into_bytes();
+            if line.is_empty() {
+                continue;
+            }
+            // By what the target spreads it.
+            let read = match read(&line) {
+                Ok(Read::Message(message)) => *message,
+                _ => Message::default(),
+            };
             let message = Message {
-                record: record_of(&line),
                 line,
                 id: letter.id,
                 token: letter.token,
-                ..Message::default()
+                ..read
             };
-            if message.line.is_empty() {
-                continue;
-            }
             match target.deliver(std::slice::from_ref(&message)).await {
                 Ok(_) => self.progress.drop_letter(&message.id).await?,
                 Err(Undelivered::Refused(why)) => self.progress.keep_letter(&message, &why).await?,

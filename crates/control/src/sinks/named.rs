@@ -2,19 +2,17 @@
 
 use catalog::command::{Arguments, CommandError};
 use catalog::identity;
-use sinks::{Account, Compression, Format, Mechanism, Place, Spec};
+use catalog::subscription::SubscriptionRecord;
+use sinks::{Account, Compression, Format, Mechanism, Place, Spec, Topics};
+
+use crate::subscriptions::types_of;
 
 /// What is about files, about both brokers, and about one of them.
-const OF_FILES: [&str; 5] = [
-    "format",
-    "compress",
-    "rotate_bytes",
-    "rotate_rows",
-    "rotate_s",
-];
+const OF_FILES: [&str; 4] = ["format", "rotate_bytes", "rotate_rows", "rotate_s"];
+const OF_PACKED: [&str; 1] = ["compress"];
 const OF_BROKERS: [&str; 5] = ["tls", "target_cert", "target_key", "user", "password_file"];
 const OF_NATS: [&str; 3] = ["token_file", "nkey_file", "credentials_file"];
-const OF_KAFKA: [&str; 1] = ["mechanism"];
+const OF_KAFKA: [&str; 2] = ["mechanism", "topics"];
 
 /// The target that a call names.
 pub(super) fn spec(args: &Arguments) -> Result<Spec, CommandError> {
@@ -38,6 +36,10 @@ pub(super) fn spec(args: &Arguments) -> Result<Spec, CommandError> {
     let place = spec.place().map_err(CommandError::Usage)?;
     of_other_targets(args, &place)?;
     files(args, &mut spec)?;
+    packing(args, &place, &mut spec)?;
+    if let Some(topics) = args.parse("topics", "one or table")? {
+        spec.topics = topics;
+    }
     if matches!(place, Place::Nats(_) | Place::Kafka(_)) {
         let objection = broker(&spec);
         objection.map_or(Ok(()), |why| Err(CommandError::Usage(why)))?;
@@ -56,6 +58,7 @@ fn of_other_targets(args: &Arguments, place: &Place) -> Result<(), CommandError>
     let is_kafka = matches!(place, Place::Kafka(_));
     let kinds = [
         (&OF_FILES[..], "files", is_file),
+        (&OF_PACKED, "files and Kafka", is_file || is_kafka),
         (&OF_BROKERS, "brokers", is_nats || is_kafka),
         (&OF_NATS, "NATS", is_nats),
         (&OF_KAFKA, "Kafka", is_kafka),
@@ -84,9 +87,6 @@ fn files(args: &Arguments, spec: &mut Spec) -> Result<(), CommandError> {
             ));
         }
     }
-    if let Some(compress) = args.parse("compress", "none or zstd")? {
-        spec.compress = compress;
-    }
     for (name, what, size) in [
         ("rotate_bytes", "a number of bytes", &mut spec.rotate_bytes),
         ("rotate_rows", "a number of events", &mut spec.rotate_rows),
@@ -97,6 +97,39 @@ fn files(args: &Arguments, spec: &mut Spec) -> Result<(), CommandError> {
         }
     }
     Ok(())
+}
+
+fn packing(args: &Arguments, place: &Place, spec: &mut Spec) -> Result<(), CommandError> {
+    let kinds = match place {
+        Place::Kafka(_) => "none, gzip or zstd",
+        _ => "none or zstd",
+    };
+    if let Some(compress) = args.parse("compress", kinds)? {
+        spec.compress = compress;
+    }
+    match (place, spec.compress) {
+        (Place::Files(_), Compression::Gzip) => Err(args.bad("compress", "gzip", kinds)),
+        _ => Ok(()),
+    }
+}
+
+/// Has Debezium's topics begin with what stands behind the host, where each table has one.
+pub(super) fn prefixed(of: &mut SubscriptionRecord, spec: &Spec) -> Result<(), CommandError> {
+    let place = spec.place().map_err(CommandError::Usage)?;
+    let (Topics::Table, Place::Kafka(at)) = (spec.topics, place) else {
+        return Ok(());
+    };
+    if of.types.is_empty() || of.prefix == at.name {
+        return Ok(());
+    }
+    if !of.prefix.is_empty() {
+        return Err(CommandError::Usage(format!(
+            "prefix {:?}: a topic for each table begins with what stands behind the host, {}; leave prefix out",
+            of.prefix, at.name
+        )));
+    }
+    of.prefix = at.name;
+    types_of(of).map(drop).map_err(CommandError::Usage)
 }
 
 /// Why a broker cannot be entered as it is said.
@@ -135,6 +168,26 @@ fn broker(spec: &Spec) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn topics_of_tables_begin_with_the_name_behind_the_host() {
+        let spec = Spec {
+            to: "kafka://h/shop".to_owned(),
+            topics: Topics::Table,
+            ..Spec::default()
+        };
+        let mut of = SubscriptionRecord::default();
+        assert!(prefixed(&mut of, &spec).is_ok() && of.prefix.is_empty());
+        of.types = "debezium".to_owned();
+        assert!(prefixed(&mut of, &spec).is_ok() && of.prefix == "shop");
+        assert!(prefixed(&mut of, &spec).is_ok());
+        of.prefix = "other".to_owned();
+        assert!(prefixed(&mut of, &spec).is_err());
+        // Topics may begin with a digit, Debezium's prefix may not.
+        of.prefix.clear();
+        let to = "kafka://h/1".to_owned();
+        assert!(prefixed(&mut of, &Spec { to, ..spec }).is_err());
+    }
 
     #[test]
     fn what_cannot_be_right_about_a_broker_is_said() {

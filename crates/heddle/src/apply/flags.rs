@@ -19,6 +19,10 @@ pub struct Apply {
     /// What this stream is called on the server, where up to where it has been applied is kept
     #[arg(long, value_name = "NAME", default_value = "farm")]
     pub name: String,
+    /// The farm's subscription of this name is acknowledged up to where the server has the stream: the farm shows how far it
+    /// is behind, and has binlogs kept for it. It is made where there is none
+    #[arg(long, value_name = "NAME")]
+    pub subscription: Option<String>,
     /// Applies the rows that are there first, and makes tables that the server does not have
     #[arg(long)]
     pub snapshot: bool,

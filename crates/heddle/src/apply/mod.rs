@@ -13,6 +13,7 @@ mod flags;
 mod report;
 mod session;
 mod source;
+mod subscription;
 mod workers;
 
 use std::time::Duration;

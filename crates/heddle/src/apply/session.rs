@@ -17,6 +17,7 @@ use tokio::time::Interval;
 use super::flags::Apply;
 use super::report::Report;
 use super::source::{Lines, groups};
+use super::subscription::Subscription;
 use super::workers::{self, Workers, of_server};
 use super::{Ended, TIMEOUT_MS};
 use statements::{is_temporary, refused};
@@ -46,6 +47,7 @@ pub(super) struct Session<'a> {
     workers: Arc<Workers>,
     progress: Progress,
     groups: usize,
+    subscription: Option<Subscription>,
     order: Order,
     low: watch::Sender<u64>,
     /// By the number of a transaction the token behind it.
@@ -76,6 +78,8 @@ pub(super) async fn run(
     let mut control = control.map_err(of_server)?;
     let progress = control.take_over().await.map_err(of_server)?;
     let groups = groups(flags, http).await?;
+    let subscription = Subscription::open(flags, http).await?;
+    let begun = subscription.as_ref().map(|(_, token)| token.clone());
     let workers = Workers::new(
         login,
         &flags.name,
@@ -90,6 +94,7 @@ pub(super) async fn run(
         workers: Arc::new(workers),
         progress,
         groups,
+        subscription: subscription.map(|(it, _)| it),
         order: Order::default(),
         low: watch::channel(0).0,
         tokens: BTreeMap::new(),
@@ -103,7 +108,10 @@ pub(super) async fn run(
         is_due: false,
         bytes: 0,
     };
-    let mut lines = Lines::open(flags, http, session.reached()).await?;
+    // A target without a token goes on where its farm's subscription is, unless it has to read all rows.
+    let begun = begun.filter(|_| !flags.snapshot);
+    let from = session.reached().or(begun.as_deref());
+    let mut lines = Lines::open(flags, http, from).await?;
     session
         .report
         .begins(http, session.progress.token.is_some());
@@ -433,6 +441,9 @@ impl Session<'_> {
         let complete = &self.progress.complete;
         let written = self.control.checkpoint(&token, complete, low, &names).await;
         written.map_err(of_server)?;
+        if let Some(subscription) = &self.subscription {
+            subscription.reach(&token);
+        }
         for name in &names {
             self.progress.done.remove(name);
         }

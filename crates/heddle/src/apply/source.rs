@@ -5,7 +5,7 @@ use std::time::Duration;
 use catalog::Call;
 use changes::replication::Transport;
 use door_http::client::Streaming;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::flags::Apply;
 use super::{Ended, later};
@@ -122,17 +122,26 @@ pub(super) async fn groups(flags: &Apply, http: &str) -> Result<usize, Ended> {
     if !flags.group.is_empty() {
         return Ok(flags.group.len());
     }
-    let (place, trust) = ask::place(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?;
-    let call = Call::new("group", "lookup_groups", &[]);
-    let path = format!("/v1/{}/{}", call.group, call.command);
-    let headers = headers(flags)?;
-    let asked = place.post(&path, &headers, b"{}".to_vec(), trust);
-    let asked = tokio::time::timeout(PATIENCE, asked).await;
-    let answer = asked.map_err(|_| later(format!("the router at {http} does not answer")))?;
-    let (_, body) = answer.map_err(|error| later(format!("the router at {http}: {error}")))?;
-    let rows: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let (_, rows) = ask_router(flags, http, &Call::new("group", "lookup_groups", &[])).await?;
     // What cannot be read is no reason to take tables for those of one group.
     Ok(rows.as_array().map_or(usize::MAX, Vec::len))
+}
+
+/// The status and the JSON that a router answers a command with.
+pub(super) async fn ask_router(
+    flags: &Apply,
+    http: &str,
+    call: &Call,
+) -> Result<(u16, Value), Ended> {
+    let (place, trust) = ask::place(http, flags.ca.as_deref(), &flags.data).map_err(fatal)?;
+    let path = format!("/v1/{}/{}", call.group, call.command);
+    let body = json!({"args": call.args, "options": call.options}).to_string();
+    let headers = headers(flags)?;
+    let asked = place.post(&path, &headers, body.into_bytes(), trust);
+    let asked = tokio::time::timeout(PATIENCE, asked).await;
+    let answer = asked.map_err(|_| later(format!("the router at {http} does not answer")))?;
+    let (status, body) = answer.map_err(|error| later(format!("the router at {http}: {error}")))?;
+    Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
 }
 
 fn headers(flags: &Apply) -> Result<Vec<(&'static str, String)>, Ended> {

@@ -98,7 +98,8 @@ impl Files {
             }
             let text = pieces::text(&pieces, &mut writer.described);
             let packed = match plan.packing() {
-                Compression::None => text,
+                // Nobody is told gzip for files.
+                Compression::None | Compression::Gzip => text,
                 Compression::Zstd => zstd::bulk::compress(&text, 0)?,
             };
             writer.file.write_all(&packed)?;
@@ -153,7 +154,7 @@ impl Plan {
     /// Of a file of lines.
     fn line_name(&self, number: u64) -> String {
         let end = match (self.format, self.compress) {
-            (Format::Lines, Compression::None) => "ndjson",
+            (Format::Lines, Compression::None | Compression::Gzip) => "ndjson",
             (Format::Lines, Compression::Zstd) => "ndjson.zst",
             // None that an earlier sink of this name has left.
             (Format::Parquet, _) => "lines",

@@ -32,7 +32,7 @@ struct Line {
 pub(super) fn scan(path: &Path, compress: Compression) -> io::Result<Found> {
     let file = BufReader::new(File::open(path)?);
     let (whole_bytes, lines, last) = match compress {
-        Compression::None => lines(file)?,
+        Compression::None | Compression::Gzip => lines(file)?,
         Compression::Zstd => frames(file)?,
     };
     let token = match last {

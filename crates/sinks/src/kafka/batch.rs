@@ -1,8 +1,12 @@
 //! Records as a batch of Kafka's second format, and the partition that a key belongs to.
 
-use crate::message::Message;
+use std::io::Write;
+
+use flate2::write::GzEncoder;
 
 use super::wire::Writer;
+use crate::message::Message;
+use crate::spec::Compression;
 
 /// Who produces: brokers drop what they have of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +30,17 @@ pub(super) fn write_batch(
     first: i32,
     now_ms: i64,
     records: &[Record<'_>],
+    compress: Compression,
 ) -> Vec<u8> {
+    let mut all = Writer::default();
+    for (at, record) in (0..).zip(records) {
+        let bytes = write_record(at, record);
+        all.short(Some(&bytes));
+    }
+    let (kind, packed) = pack(all.0, compress);
     let count = i32::try_from(records.len()).unwrap_or(i32::MAX);
     let mut body = Writer::default();
-    body.i16(0);
+    body.i16(kind);
     body.i32(count - 1);
     // The first and the last one's time.
     body.i64(now_ms);
@@ -38,10 +49,7 @@ pub(super) fn write_batch(
     body.i16(producer.epoch);
     body.i32(first);
     body.i32(count);
-    for (at, record) in (0..).zip(records) {
-        let bytes = write_record(at, record);
-        body.short(Some(&bytes));
-    }
+    body.0.extend_from_slice(&packed);
     let mut batch = Writer::default();
     batch.i64(0);
     batch.length(HEAD_BYTES - 12 + body.0.len());
@@ -50,6 +58,21 @@ pub(super) fn write_batch(
     batch.0.extend_from_slice(&crc32c(&body.0).to_be_bytes());
     batch.0.extend_from_slice(&body.0);
     batch.0
+}
+
+/// The records as they are packed, and Kafka's number of how.
+fn pack(records: Vec<u8>, compress: Compression) -> (i16, Vec<u8>) {
+    let packed = match compress {
+        Compression::None => None,
+        Compression::Gzip => {
+            let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let written = gzip.write_all(&records);
+            written.and_then(|()| gzip.finish()).ok().map(|it| (1, it))
+        }
+        Compression::Zstd => zstd::encode_all(&records[..], 0).ok().map(|it| (4, it)),
+    };
+    // What cannot be packed goes as it is.
+    packed.unwrap_or((0, records))
 }
 
 fn write_record(at: i64, record: &Record<'_>) -> Vec<u8> {
@@ -173,12 +196,17 @@ mod tests {
             message: &message,
         };
         let producer = Producer { id: 7, epoch: 1 };
-        let bytes = write_batch(&producer, 3, 9, &[record(), record()]);
+        let both = [record(), record()];
+        let bytes = write_batch(&producer, 3, 9, &both, Compression::None);
         let length = i32::from_be_bytes(bytes[8..12].try_into().expect("four"));
         assert_eq!(usize::try_from(length), Ok(bytes.len() - 12));
         let crc = u32::from_be_bytes(bytes[17..21].try_into().expect("four"));
         assert_eq!(crc, crc32c(&bytes[21..]));
         assert_eq!(bytes[23..27], [0, 0, 0, 1], "the last one's number");
         assert_eq!(bytes[53..57], [0, 0, 0, 3], "the first one's number");
+        let packed = write_batch(&producer, 3, 9, &both, Compression::Zstd);
+        assert_eq!(packed[21..23], [0, 4], "how it is packed");
+        let plain = zstd::decode_all(&packed[61..]).expect("a frame");
+        assert_eq!(plain, bytes[61..], "behind the number of records");
     }
 }

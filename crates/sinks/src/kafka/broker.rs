@@ -26,6 +26,13 @@ const PRODUCE: (i16, i16) = (0, 7);
 const METADATA: (i16, i16) = (3, 4);
 const INIT_PRODUCER: (i16, i16) = (22, 1);
 
+/// Numbers of errors: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE.
+pub(super) const NO_TOPIC: i16 = 3;
+pub(super) const NO_LEADER: i16 = 5;
+
+/// A topic, and the number of one of its partitions.
+pub(super) type Partition = (String, i32);
+
 pub(super) struct Broker {
     address: String,
     stream: Stream,
@@ -109,50 +116,61 @@ impl Broker {
         }
     }
 
-    /// Who leads the partitions of a topic, which has to be there.
-    pub(super) async fn leaders(&mut self, topic: &str) -> Result<Leaders, Undelivered> {
+    /// Who leads the partitions of a topic; `Err` with the error's number in front where it cannot be said.
+    /// A topic that is not there may be made by the broker, if its settings say so, and if it `may_make` it.
+    pub(super) async fn leaders(
+        &mut self,
+        topic: &str,
+        may_make: bool,
+    ) -> Result<Leaders, (i16, Undelivered)> {
         let mut request = Writer::default();
         request.length(1);
         request.text(topic);
-        // Nobody makes it by the way.
-        request.i8(0);
-        let answer = self.ask(METADATA, request).await?;
+        request.i8(i8::from(may_make));
+        let answer = self.ask(METADATA, request).await.map_err(|it| (0, it))?;
         let parsed = parse_leaders(&mut Reader(&answer));
         match parsed {
             Some((0, leaders)) => Ok(leaders),
-            Some((3, _)) => Err(self.failed(&format!("there is no topic {topic}"))),
-            Some((number, _)) => Err(self.failed(&super::error(number))),
-            None => Err(self.failed(BROKEN)),
+            Some((number @ NO_TOPIC, _)) => {
+                Err((number, self.failed(&format!("there is no topic {topic}"))))
+            }
+            Some((number, _)) => Err((number, self.failed(&super::error(number)))),
+            None => Err((0, self.failed(BROKEN))),
         }
     }
 
-    /// Gives batches of records to partitions that this broker leads; the answer has each partition's error, or 0.
+    /// Gives batches of records to partitions of topics that this broker leads; the answer has each partition's error,
+    /// or 0.
     pub(super) async fn produce(
         &mut self,
-        topic: &str,
-        partitions: &[(i32, Vec<u8>)],
-    ) -> Result<Vec<(i32, i16)>, Undelivered> {
+        topics: &BTreeMap<String, Vec<(i32, Vec<u8>)>>,
+    ) -> Result<Vec<(Partition, i16)>, Undelivered> {
         let mut request = Writer::default();
         request.i16(-1);
         // All replicas that are in sync have it.
         request.i16(-1);
         request.i32(ACKS_MS);
-        request.length(1);
-        request.text(topic);
-        request.length(partitions.len());
-        for (partition, records) in partitions {
-            request.i32(*partition);
-            request.bytes(records);
+        request.length(topics.len());
+        for (topic, partitions) in topics {
+            request.text(topic);
+            request.length(partitions.len());
+            for (partition, records) in partitions {
+                request.i32(*partition);
+                request.bytes(records);
+            }
         }
         let answer = self.ask(PRODUCE, request).await?;
         let mut read = Reader(&answer);
         let topics = read.list(|read| {
-            read.text()?;
-            read.list(|read| {
+            let topic = read.text()?;
+            let partitions = read.list(|read| {
                 let (partition, number) = (read.i32()?, read.i16()?);
                 read.skip(8 + 8 + 8)?;
                 Some((partition, number))
-            })
+            })?;
+            let of_topic = partitions.into_iter();
+            let of_topic = of_topic.map(|(it, number)| ((topic.clone(), it), number));
+            Some(of_topic.collect::<Vec<_>>())
         });
         let topics = topics.ok_or_else(|| self.failed(BROKEN))?;
         Ok(topics.into_iter().flatten().collect())

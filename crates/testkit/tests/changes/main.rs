@@ -3,6 +3,7 @@
 mod applier;
 mod apply;
 mod apply_statements;
+mod applying;
 mod bounds;
 mod charsets;
 mod corpus;

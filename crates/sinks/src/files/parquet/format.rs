@@ -296,7 +296,7 @@ impl Writer {
             for column in node.columns_mut() {
                 let page = column.take_page();
                 let body = match self.compress {
-                    Compression::None => page.clone(),
+                    Compression::None | Compression::Gzip => page.clone(),
                     Compression::Zstd => zstd::bulk::compress(&page, 0)?,
                 };
                 let head = page_head(length(&page)?, length(&body)?, count);
@@ -354,7 +354,7 @@ impl Writer {
 
     fn footer(&self, said: &[(&str, String)]) -> Vec<u8> {
         let codec = match self.compress {
-            Compression::None => UNCOMPRESSED,
+            Compression::None | Compression::Gzip => UNCOMPRESSED,
             Compression::Zstd => ZSTD,
         };
         Thrift::of(|it| {

@@ -114,7 +114,7 @@ impl Kafka {
             .replace(":CONTROLLER\n", &format!(":{controller}\n"));
         let text = format!(
             "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller}\n\
-             {listeners}controller.listener.names=CONTROLLER\nlog.dirs={}\nauto.create.topics.enable=false\n\
+             {listeners}controller.listener.names=CONTROLLER\nlog.dirs={}\nauto.create.topics.enable=true\n\
              offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\n",
             data.display()

@@ -6,3 +6,4 @@ mod logins;
 mod nats;
 mod parquet;
 mod sinking;
+mod topics;
