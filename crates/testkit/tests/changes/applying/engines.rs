@@ -76,7 +76,8 @@ fn from_mariadb_to_mysql() {
     rows_come_out_equal(Release::Installed, Release::newest_mysql());
 }
 
+/// MySQL 8.0.12 does not log the character sets of labels.
 #[test]
 fn from_mysql_to_mariadb() {
-    rows_come_out_equal(Release::newest_mysql(), Release::Installed);
+    rows_come_out_equal(Release::MySqlNewer, Release::Installed);
 }
