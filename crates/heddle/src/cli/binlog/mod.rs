@@ -30,6 +30,10 @@ const TIMEOUT_MS: u64 = 30_000;
 /// The server says so often that it has no more.
 const HEARTBEAT_MS: u64 = 1000;
 
+/// A server that said so often in a row that it is there has no more. MySQL says it also behind transactions that it leaves
+/// out, and goes on.
+const SILENT_MAX: u32 = 3;
+
 /// Of a transaction that ends so late that it has to be kept: it is for a machine of the operator's own.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 
@@ -136,9 +140,24 @@ struct Reading {
     reader: Reader,
     from: Position,
     until: Position,
+    /// So often in a row the server said that it is there.
+    silent: u32,
 }
 
 impl Reading {
+    /// Nothing comes behind this event that is to be read.
+    fn is_last(&mut self, event: &Event) -> bool {
+        self.silent = match event {
+            Event::Alive => self.silent + 1,
+            _ => 0,
+        };
+        self.silent >= SILENT_MAX || self.is_read()
+    }
+
+    fn is_read(&self) -> bool {
+        self.reader.position().covers(&self.until)
+    }
+
     async fn begin(login: &Login, flags: &BinlogDump) -> Result<Reading, Failure> {
         let mut link = Link::open(login, TIMEOUT_MS).await.map_err(Failure::new)?;
         let engine = link.version().engine;
@@ -154,6 +173,7 @@ impl Reading {
             reader: reader.map_err(Failure::new)?,
             from,
             until,
+            silent: 0,
         })
     }
 }
@@ -163,13 +183,10 @@ async fn read_server(
     flags: &BinlogDump,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let Reading {
-        reader,
-        from,
-        until,
-    } = Reading::begin(login, flags).await?;
-    let reader = reader.with_notes();
-    let dumped = dump(Present { reader, until }, from, printer).await;
+    let mut reading = Reading::begin(login, flags).await?;
+    reading.reader = reading.reader.with_notes();
+    let told = reading.from.clone();
+    let dumped = dump(reading, told, printer).await;
     dumped.map_err(Failure::new)
 }
 
@@ -184,27 +201,27 @@ impl<R: Read + Send> Source for &mut LogReader<R> {
     }
 }
 
-/// A server's binlog as far as it went when the reading began.
-struct Present {
-    reader: Reader,
-    until: Position,
-}
-
-impl Source for Present {
+impl Source for Reading {
     fn take_notes(&mut self) -> Vec<Note> {
         self.reader.take_notes()
     }
 }
 
-impl Generator for Present {
+impl Generator for Reading {
     type Error = engine::Error;
 
     async fn next(&mut self) -> Result<Option<Event>, engine::Error> {
-        if self.reader.position().covers(&self.until) {
-            return Ok(None);
+        while !self.is_read() {
+            let event = self.reader.next().await?;
+            let is_last = self.is_last(&event);
+            if !matches!(event, Event::Alive) {
+                return Ok(Some(event));
+            }
+            if is_last {
+                break;
+            }
         }
-        let event = self.reader.next().await?;
-        Ok(Some(event).filter(|it| !matches!(it, Event::Alive)))
+        Ok(None)
     }
 
     fn position(&self) -> &Position {

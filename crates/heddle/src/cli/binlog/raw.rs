@@ -70,13 +70,15 @@ async fn read_server(
     flags: &BinlogDump,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let Reading { reader, until, .. } = Reading::begin(login, flags).await?;
-    let mut reader = reader.with_bytes();
+    let mut reading = Reading::begin(login, flags).await?;
+    reading.reader = reading.reader.with_bytes();
     loop {
         // The beginning of a file comes with the first event, also where nothing follows.
-        let event = reader.next().await.map_err(Failure::new)?;
-        let is_last = reader.position().covers(&until) || matches!(event, Event::Alive);
-        if !write(out, &reader.take_bytes())? || is_last {
+        let event = reading.reader.next().await.map_err(Failure::new)?;
+        // Not in the middle of a transaction, of those that have come meanwhile either.
+        let is_between = matches!(event, Event::End(_) | Event::Alive);
+        let is_last = reading.is_last(&event) && is_between;
+        if !write(out, &reading.reader.take_bytes())? || is_last {
             return Ok(());
         }
     }
