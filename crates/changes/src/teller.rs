@@ -264,10 +264,10 @@ impl<F: Filter> Teller<F> {
                 Some(front) => front,
                 None => {
                     let schema = self.describe(table, before, out);
+                    self.warn(table, &change, before, out);
                     front.insert(self.front(rows, &schema))
                 }
             };
-            self.warn(table, &change, before, out);
             let line = self.row(front, table, &change);
             let index = Some(self.current.so_far.index);
             out.push(Told { line, index });
