@@ -10,13 +10,13 @@
 //!
 //! Rows and statements come in one stream, so the log is read once.
 
+mod column_types;
 mod expiry;
 mod extent;
 mod raw;
 mod reader;
 mod sids;
 mod trace;
-mod types;
 mod vantage;
 
 use std::time::Duration;

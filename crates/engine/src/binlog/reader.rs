@@ -19,9 +19,9 @@ use futures_util::StreamExt;
 use mysql_async::binlog::events::TransactionPayloadEvent;
 use mysql_async::{BinlogStream, BinlogStreamRequest};
 
+use super::column_types::column_types;
 use super::raw::RawLog;
 use super::sids::sids;
-use super::types::types;
 use super::{OPERATION, unreadable};
 use crate::error::Error;
 use crate::link::{Link, Login};
@@ -184,7 +184,7 @@ impl Reader {
             if let (Some((login, timeout_ms)), Some(table)) =
                 (&self.definitions, self.decoder.untold())
             {
-                let types = types(login, table, *timeout_ms).await?;
+                let types = column_types(login, table, *timeout_ms).await?;
                 self.decoder.tell_types(types);
             }
             let raw = match tokio::time::timeout(self.silence, self.stream.next()).await {

@@ -10,7 +10,7 @@ use crate::link::{Link, Login, text_at};
 ///
 /// # Errors
 /// The server cannot be asked.
-pub(super) async fn types(
+pub(super) async fn column_types(
     login: &Login,
     (database, name): (&str, &str),
     timeout_ms: u64,
