@@ -172,6 +172,26 @@ pub fn is_harmless(text: &[u8]) -> bool {
         || begins(b"CREATE TEMPORARY TABLE")
 }
 
+/// Words with which statements begin that change rows; every other statement in a binlog defines something.
+/// A SELECT is there for a function that it calls.
+const CHANGING: [&str; 9] = [
+    "insert", "update", "delete", "replace", "load", "call", "select", "with", "do",
+];
+
+/// True for a statement in a binlog that is DDL, or changes accounts.
+pub fn defines(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    let mut rest = text.trim_start();
+    // Not a comment that is part of the statement.
+    while rest.starts_with("/*") && !rest.starts_with("/*!") && !rest.starts_with("/*m!") {
+        rest = rest
+            .split_once("*/")
+            .map_or("", |(_, rest)| rest.trim_start());
+    }
+    let word = rest.split(|c: char| !c.is_ascii_alphabetic()).next();
+    !CHANGING.contains(&word.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +227,14 @@ mod tests {
             b"DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `a`"
         ));
         assert!(!is_harmless(b"DROP TABLE a") && !is_harmless(b"TRUNCATE t"));
+    }
+
+    #[test]
+    fn statements_are_definitions_or_changes_without_rows() {
+        assert!(defines(b"CREATE TABLE t (a INT)") && defines(b"/* x */ alter table t"));
+        assert!(defines(b"/*!40000 ALTER TABLE t */") && defines(b"GRANT x TO y"));
+        assert!(!defines(b"/*heddle:1-2*/ INSERT INTO t VALUES (1)"));
+        assert!(!defines(b"LOAD DATA") && !defines(b"update t set a=1"));
+        assert!(!defines(b"WITH x AS (SELECT 1) DELETE FROM t") && !defines(b"SELECT d.f()"));
     }
 }

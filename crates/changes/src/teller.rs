@@ -30,7 +30,6 @@ pub use chunk::Rows as ReadRows;
 use description::{Described, shown};
 pub use over_groups::BranchOf;
 use records::Origin;
-pub use statements::defines;
 pub use wanted::{KeyRange, Wanted};
 
 /// So much a row's line takes at first, besides what all rows of its event begin with.
@@ -528,12 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_definitions_or_changes_without_rows() {
-        assert!(defines(b"CREATE TABLE t (a INT)") && defines(b"/* x */ alter table t"));
-        assert!(defines(b"/*!40000 ALTER TABLE t */") && defines(b"GRANT x TO y"));
-        assert!(!defines(b"/*heddle:1-2*/ INSERT INTO t VALUES (1)"));
-        assert!(!defines(b"LOAD DATA") && !defines(b"update t set a=1"));
-        assert!(!defines(b"WITH x AS (SELECT 1) DELETE FROM t") && !defines(b"SELECT d.f()"));
+    fn definitions_and_changes_without_rows_are_told_apart() {
         let mut teller = Teller::new("g", wanted(&["d"], &[]));
         let of = |database: &str, text: &str| {
             Part::Statement(Statement {

@@ -1,6 +1,6 @@
 //! Statements of a binlog as lines: definitions, and changes whose rows are not told.
 
-use crate::event::{Block, Statement};
+use crate::event::{Block, Statement, defines};
 use crate::json;
 use crate::own::is_hidden;
 use crate::replication::Filter;
@@ -55,24 +55,4 @@ impl<F: Filter> Teller<F> {
             index: Some(self.current.so_far.index),
         });
     }
-}
-
-/// Words with which statements begin that change rows; every other statement in a binlog defines something.
-/// A SELECT is there for a function that it calls.
-const CHANGING: [&str; 9] = [
-    "insert", "update", "delete", "replace", "load", "call", "select", "with", "do",
-];
-
-/// True for a statement in a binlog that is DDL, or changes accounts.
-pub fn defines(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text).to_lowercase();
-    let mut rest = text.trim_start();
-    // Not a comment that is part of the statement.
-    while rest.starts_with("/*") && !rest.starts_with("/*!") && !rest.starts_with("/*m!") {
-        rest = rest
-            .split_once("*/")
-            .map_or("", |(_, rest)| rest.trim_start());
-    }
-    let word = rest.split(|c: char| !c.is_ascii_alphabetic()).next();
-    !CHANGING.contains(&word.unwrap_or_default())
 }
