@@ -67,6 +67,8 @@ pub struct Decoder {
     notes: Option<Vec<Note>>,
     /// Of the transaction that began last.
     logged: Logged,
+    /// The number of the server that wrote the log.
+    writer: Option<u32>,
 }
 
 /// What is known of a transaction when it begins.
@@ -96,6 +98,7 @@ impl Decoder {
             time_s: 0,
             notes: None,
             logged: Logged::default(),
+            writer: None,
         }
     }
 
@@ -181,6 +184,7 @@ impl Decoder {
             }
             code::FORMAT => {
                 self.tables.clear();
+                self.writer = Some(raw.server_id);
                 None
             }
             code::MARIADB_GTID if self.engine == Engine::MariaDb => {
@@ -265,8 +269,16 @@ impl Decoder {
             time_s: self.time_s,
             ..open.logged
         };
+        if !self.is_first_log() {
+            self.logged.connection = None;
+        }
         self.open = Some(open);
         Event::Begin(gtid)
+    }
+
+    /// The log is that of the server that committed the transaction first. Others may write connections of their own there.
+    fn is_first_log(&self) -> bool {
+        self.writer == Some(self.logged.server_id)
     }
 
     /// The open transaction is over. What no GTID began is none.
@@ -294,16 +306,17 @@ impl Decoder {
     fn query(&mut self, data: &[u8]) -> Result<Option<Event>, Trouble> {
         let short = || unread("a statement that ends too early");
         let text = query_of(data).ok_or_else(short)?;
+        let is_first_log = self.is_first_log();
         let Some(open) = &mut self.open else {
             return Ok(None);
         };
-        if self.logged.connection.is_none() {
+        if let Some(end) = branch_end(text) {
+            return Ok(self.end(end));
+        }
+        if self.logged.connection.is_none() && is_first_log {
             let connection = Bytes(data).number(4).and_then(|it| u32::try_from(it).ok());
             // Nobody has the number 0.
             self.logged.connection = connection.filter(|it| *it > 0);
-        }
-        if let Some(end) = branch_end(text) {
-            return Ok(self.end(end));
         }
         match text {
             b"BEGIN" => {

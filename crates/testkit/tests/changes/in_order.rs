@@ -191,13 +191,13 @@ fn read(stream: &mut Stream, copy: &mut Copy, number: i64) -> Vec<Value> {
 }
 
 /// Events without what differs between streams that tell the same. The time is that of the server whose log was read:
-/// another one has logged the same transaction a moment later.
+/// another one has logged the same transaction a moment later, and does not know the client's connection.
 fn plain(events: &[Value]) -> Vec<Value> {
     let told = events.iter().filter(|event| event["event"] != "columns");
     told.map(|event| {
         let mut event = event.clone();
         let fields = event.as_object_mut().expect("an object");
-        for name in ["token", "sql", "time", "told_ms"] {
+        for name in ["token", "sql", "time", "told_ms", "connection"] {
             fields.remove(name);
         }
         event
