@@ -12,7 +12,7 @@ use crate::code;
 use crate::context::Context;
 use crate::event::{Block, End, Event, Load, Logged, Note, Statement, Xid, defines};
 use crate::fixed::{Hidden, Types};
-use crate::gtid::{AlterStep, Gtid};
+use crate::gtid::{AlterStep, Gtid, GtidDetails};
 use crate::rows::{Rows, are_rows, table_id};
 use crate::table::{Bytes, Table, table};
 
@@ -199,14 +199,7 @@ impl Decoder {
                 return Err(unread("a transaction without a GTID; set gtid_mode=ON"));
             }
             code::TABLE_MAP => {
-                let (id, mut table) = table(data, self.engine).map_err(Trouble::Unreadable)?;
-                if self.engine == Engine::MariaDb {
-                    self.hidden.take(id, &mut table);
-                }
-                if self.tables.len() >= TABLES_MAX {
-                    self.tables.clear();
-                }
-                self.tables.insert(id, Arc::new(table));
+                self.table(data)?;
                 None
             }
             kind if are_rows(kind) => self.rows(kind, data)?,
@@ -232,6 +225,19 @@ impl Decoder {
             kind if code::is_passed_over(self.engine, kind, raw.flags) => None,
             kind => return Err(unknown(self.engine, kind)),
         })
+    }
+
+    /// A table whose rows come.
+    fn table(&mut self, data: &[u8]) -> Result<(), Trouble> {
+        let (id, mut table) = table(data, self.engine).map_err(Trouble::Unreadable)?;
+        if self.engine == Engine::MariaDb {
+            self.hidden.take(id, &mut table);
+        }
+        if self.tables.len() >= TABLES_MAX {
+            self.tables.clear();
+        }
+        self.tables.insert(id, Arc::new(table));
+        Ok(())
     }
 
     /// What stands beside a statement: its values, and the file of a LOAD DATA.
@@ -405,46 +411,18 @@ fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
     const STANDALONE: u8 = 1;
     let gtid = Gtid::of_mariadb(server_id, data)?;
     let flags = data.get(12)?;
-    let alter = AlterStep::of_mariadb(data)?;
+    let GtidDetails { alter, connection } = GtidDetails::of_mariadb(data)?;
     Some(Open {
         gtid,
         standalone: flags & STANDALONE != 0,
         told: false,
         is_void: matches!(alter, Some(AlterStep::Begins | AlterStep::RollsBack(_))),
         logged: Logged {
-            connection: mariadb_connection(*flags, data),
+            connection,
             server_id,
             ..Logged::default()
         },
     })
-}
-
-/// The client's connection, which releases since 11.5 write behind whatever else the event has.
-fn mariadb_connection(flags: u8, data: &[u8]) -> Option<u32> {
-    const GROUP_COMMIT: u8 = 2;
-    const OF_BRANCH: u8 = 64 | 128;
-    const ENGINES: u64 = 1;
-    const OF_ALTER: u64 = 4 | 8;
-    const CONNECTION: u64 = 16;
-    let mut rest = Bytes(data.get(13..)?);
-    if flags & GROUP_COMMIT != 0 {
-        rest.take(8)?;
-    }
-    if flags & OF_BRANCH != 0 {
-        rest.take(4)?;
-        let (transaction, branch) = (rest.number(1)?, rest.number(1)?);
-        rest.take(usize::try_from(transaction + branch).ok()?)?;
-    }
-    let more = rest.number(1)?;
-    rest.take(usize::from(more & ENGINES != 0))?;
-    if more & OF_ALTER != 0 {
-        rest.take(8)?;
-    }
-    if more & CONNECTION == 0 {
-        return None;
-    }
-    let connection = u32::try_from(rest.number(4)?).ok()?;
-    (connection > 0).then_some(connection)
 }
 
 fn mysql_begin(server_id: u32, kind: u8, data: &[u8]) -> Option<Open> {

@@ -139,10 +139,17 @@ pub enum AlterStep {
     RollsBack(u64),
 }
 
-impl AlterStep {
-    /// What a GTID event of MariaDB's says of an ALTER: `Some(None)` for every other transaction, `None` when the event
-    /// ends too early.
-    pub fn of_mariadb(data: &[u8]) -> Option<Option<AlterStep>> {
+/// What a GTID event of MariaDB's says of a transaction behind its name. What it does not say is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GtidDetails {
+    pub alter: Option<AlterStep>,
+    /// The client's connection, which releases since 11.5 write.
+    pub connection: Option<u32>,
+}
+
+impl GtidDetails {
+    /// Reads an event; `None` when it ends too early.
+    pub fn of_mariadb(data: &[u8]) -> Option<GtidDetails> {
         const SEQUENCE_AND_DOMAIN_BYTES: usize = 8 + 4;
         const HAS_COMMIT_ID: u64 = 2;
         /// It prepares a branch, or ends one, whose name follows.
@@ -152,6 +159,7 @@ impl AlterStep {
         const BEGINS: u64 = 2;
         const COMMITS: u64 = 4;
         const ROLLS_BACK: u64 = 8;
+        const CONNECTION: u64 = 16;
         let mut rest = Bytes(data);
         rest.take(SEQUENCE_AND_DOMAIN_BYTES)?;
         let flags = rest.number(1)?;
@@ -165,18 +173,26 @@ impl AlterStep {
         }
         // Older servers end here, or with zeros.
         let Some(more) = rest.number(1) else {
-            return Some(None);
+            return Some(GtidDetails::default());
         };
         if more & OF_ENGINES != 0 {
             rest.take(1)?;
         }
-        let ends = |it: &mut Bytes<'_>| it.number(8);
-        Some(match more & (BEGINS | COMMITS | ROLLS_BACK) {
+        let alter = match more & (BEGINS | COMMITS | ROLLS_BACK) {
             0 => None,
             BEGINS => Some(AlterStep::Begins),
-            COMMITS => Some(AlterStep::Commits(ends(&mut rest)?)),
-            ROLLS_BACK => Some(AlterStep::RollsBack(ends(&mut rest)?)),
+            COMMITS => Some(AlterStep::Commits(rest.number(8)?)),
+            ROLLS_BACK => Some(AlterStep::RollsBack(rest.number(8)?)),
             _ => return None,
+        };
+        let connection = match more & CONNECTION {
+            0 => None,
+            _ => u32::try_from(rest.number(4)?).ok(),
+        };
+        Some(GtidDetails {
+            alter,
+            // Nobody has the number 0.
+            connection: connection.filter(|it| *it > 0),
         })
     }
 }

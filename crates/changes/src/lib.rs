@@ -44,7 +44,7 @@ pub use decoder::{Decoder, RawEvent, Trouble, file_of, query_inflated, query_of}
 pub use event::{Block, End, Event, Load, Logged, Note, Statement, Xid, defines, is_harmless};
 pub use file::{LogFile, NoLogFile};
 pub use fixed::Types;
-pub use gtid::{AlterStep, Gtid};
+pub use gtid::{AlterStep, Gtid, GtidDetails};
 pub use json::{image, key_of, value};
 pub use own::{Decision, MOVE, Own};
 pub use rows::{Change, Image, Kind, Rows};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use changes::code::is_passed_over;
-use changes::{AlterStep, Gtid, query_inflated, query_of};
+use changes::{AlterStep, Gtid, GtidDetails, query_inflated, query_of};
 use farm::{Engine, Position};
 use mysql_async::Value;
 use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
@@ -106,10 +106,10 @@ impl Trace {
         match kind {
             code::MARIADB_GTID if self.engine == Engine::MariaDb => {
                 let gtid = mariadb_gtid(event.header().server_id(), data);
-                match gtid.zip(AlterStep::of_mariadb(data)) {
-                    Some((gtid, alter)) => {
+                match gtid.zip(GtidDetails::of_mariadb(data)) {
+                    Some((gtid, details)) => {
                         self.begin(gtid);
-                        self.alter(alter, data);
+                        self.alter(details.alter, data);
                     }
                     None => self.unnamed(),
                 }

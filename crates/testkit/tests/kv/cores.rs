@@ -6,7 +6,7 @@ use std::time::Duration;
 use farm::{Container, Containers};
 use kv::{Change, Expiry, Mode, Op, Outcome};
 use session::Message;
-use testkit::{Door, Release, Stage};
+use testkit::{Door, Release, Stage, wait_until_listed};
 
 use crate::store::submitting;
 
@@ -145,6 +145,12 @@ fn a_row_that_somebody_holds_keeps_one_core_waiting() {
     holder.run("BEGIN");
     holder.run("UPDATE d.t SET v = 'holder' WHERE k = 'held'");
     let held = farm.begin(0, vec![set("held".to_owned(), "0")]);
+    // A set that comes before the server has this one may share its commit, and then waits with it.
+    wait_until_listed(SOON, "the server has the set", || {
+        let waiting =
+            "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+        holder.value(waiting) == "1"
+    });
     for n in 0..5 {
         for core in 1..CORES {
             let told = farm.begin(core, vec![set(format!("{core} {n}"), "x")]);
