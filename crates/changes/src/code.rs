@@ -76,7 +76,7 @@ const HARMLESS_OF_MYSQL: [u8; 4] = [PREVIOUS_GTIDS, 36, 37, TRANSACTION_PAYLOAD]
 /// file is encrypted, which the server undoes.
 const HARMLESS_OF_MARIADB: [u8; 3] = [CHECKPOINT, GTID_LIST, START_ENCRYPTION];
 
-/// True for an event of which nobody needs to know anything.
+/// True for an event that readers may ignore: it holds no change, or its server says so.
 pub fn is_passed_over(engine: Engine, kind: u8, flags: u16) -> bool {
     let of_engine = match engine {
         Engine::MySql => HARMLESS_OF_MYSQL.contains(&kind),

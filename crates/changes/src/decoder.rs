@@ -63,7 +63,7 @@ pub struct Decoder {
     /// The file that events come from, and where the last one ended.
     place: (String, u64),
     time_s: u32,
-    /// What the log said of itself and nobody has taken; `None` where nobody asks.
+    /// What the log said of itself since notes were taken last; `None` for a caller that wants none.
     notes: Option<Vec<Note>>,
     /// Of the transaction that began last.
     logged: Logged,
@@ -143,8 +143,8 @@ impl Decoder {
         }
     }
 
-    /// The database and the name of a table whose columns may be UUID, INET4 or INET6, which a log does not tell. To be asked
-    /// after each event was taken; nobody has to know it.
+    /// The database and the name of a table whose columns may be UUID, INET4 or INET6, which a log does not tell. Callers may ask
+    /// behind each event; untold columns stay BINARY.
     pub fn untold(&self) -> Option<(&str, &str)> {
         let table = self.tables.get(&self.hidden.untold?)?;
         Some((&table.database, &table.name))
@@ -321,7 +321,7 @@ impl Decoder {
         }
         if self.logged.connection.is_none() && is_first_log {
             let connection = Bytes(data).number(4).and_then(|it| u32::try_from(it).ok());
-            // Nobody has the number 0.
+            // No connection has the number 0.
             self.logged.connection = connection.filter(|it| *it > 0);
         }
         match text {
@@ -380,7 +380,7 @@ impl Decoder {
     }
 }
 
-/// What an event is that may hold changes, and that nobody here can read.
+/// The error for an event that this decoder cannot read, and that may hold changes.
 fn unknown(engine: Engine, kind: u8) -> Trouble {
     let why = match (engine, kind) {
         (Engine::MariaDb, code::PARTIAL_ROWS) => {

@@ -143,7 +143,7 @@ fn listed(data: &[u8]) -> Option<String> {
     Some(all.join(","))
 }
 
-/// Of MySQL: for each source intervals of numbers, the second of which is behind the last one. With tags the form is
+/// Of MySQL: for each source its intervals of numbers. The end of an interval is the number behind its last one. With tags the form is
 /// another one, whose count is above what there can be.
 fn previous(data: &[u8]) -> Option<String> {
     let mut rest = Bytes(data);

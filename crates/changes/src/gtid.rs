@@ -191,7 +191,7 @@ impl GtidDetails {
         };
         Some(GtidDetails {
             alter,
-            // Nobody has the number 0.
+            // No connection has the number 0.
             connection: connection.filter(|it| *it > 0),
         })
     }

@@ -150,7 +150,7 @@ fn an_alter_in_two_phases_is_told_when_it_is_committed() {
         format!("0-9-6 {TEXT} Commit 0-9-6")
     );
     assert_eq!(run(7, plain, &[]), format!("0-9-7 {TEXT} Commit 0-9-7"));
-    // Both at the same time nobody can say, nor what ends too early.
+    // An ALTER cannot commit and roll back at once, and an event may not end too early.
     assert!(mariadb_begin(9, &gtid(8, plain, &ends(&[4 | 8]))).is_none());
     assert!(mariadb_begin(9, &gtid(8, plain, &[4])).is_none());
 }

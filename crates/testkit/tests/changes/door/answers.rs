@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::{Farm, skip, wait_until};
+use testkit::{Farm, wait_until};
 
+use super::farm_for_http_2;
 use crate::reading::{SOON, Stream, admin, ask, metric, rows};
 
 #[test]
@@ -141,17 +142,10 @@ fn transactions_over_groups_have_one_name() {
 
 #[test]
 fn changes_are_told_over_http_2() {
-    let features = Command::new("curl").arg("--version").output();
-    let has_it = features.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains("HTTP2"));
-    if !has_it {
-        return skip(&"curl is not here, or knows no HTTP/2");
-    }
-    let Some(farm) = Farm::start(&["--replicas", "0"]) else {
+    let Some(farm) = farm_for_http_2() else {
         return;
     };
     let mut client = farm.client();
-    client.run("CREATE DATABASE d");
-    client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     let bearer = format!("Authorization: Bearer {}", admin(&farm));
     let curl = |query: &str| {
         let mut curl = Command::new("curl");

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use testkit::{Farm, skip, wait_until};
+use testkit::{Farm, wait_until};
 
+use super::farm_for_http_2;
 use crate::reading::{SOON, admin, metric};
 
 /// Reads changes by curl with these flags, and gives the version of HTTP that was spoken.
@@ -38,17 +39,9 @@ fn told_by(farm: &Farm, flags: &[&str], number: i64) -> String {
 
 #[test]
 fn changes_are_told_over_http_2_inside_tls() {
-    let features = Command::new("curl").arg("--version").output();
-    let has_it = features.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains("HTTP2"));
-    if !has_it {
-        return skip(&"curl is not here, or knows no HTTP/2");
-    }
-    let Some(farm) = Farm::start(&["--replicas", "0"]) else {
+    let Some(farm) = farm_for_http_2() else {
         return;
     };
-    let mut client = farm.client();
-    client.run("CREATE DATABASE d");
-    client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     for (number, flags, version) in [
         (1, &["--http2"][..], "HTTP/2"),
         (2, &["--http1.1"], "HTTP/1.1"),
