@@ -5,11 +5,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use farm::{Engine, GlobalRights};
+use mysql_async::Row;
 
-use crate::error::Error;
-use crate::link::{Link, text_at};
-
-const OPERATION: &str = "read its accounts";
+use crate::link::text_at;
 
 /// Bits of MariaDB's `mysql.global_priv`, as in its grant tables.
 const SHUTDOWN: u64 = 1 << 7;
@@ -17,17 +15,18 @@ const PROCESS: u64 = 1 << 8;
 const SUPER: u64 = 1 << 15;
 const CONNECTION_ADMIN: u64 = 1 << 32;
 
-const RIGHTS_MARIADB: &str =
+pub(super) const RIGHTS_MARIADB: &str =
     "SELECT User, Host, JSON_VALUE(Priv, '$.access') FROM mysql.global_priv";
 
-const RIGHTS_MYSQL: &str = "SELECT u.User, u.Host, Process_priv = 'Y', Super_priv = 'Y' OR EXISTS \
+pub(super) const RIGHTS_MYSQL: &str = "SELECT u.User, u.Host, Process_priv = 'Y', Super_priv = 'Y' OR EXISTS \
      (SELECT 1 FROM mysql.global_grants AS g WHERE g.USER = u.User AND g.HOST = u.Host \
      AND g.PRIV = 'CONNECTION_ADMIN'), Shutdown_priv = 'Y', EXISTS (SELECT 1 FROM mysql.global_grants \
      AS s WHERE s.USER = u.User AND s.HOST = u.Host AND s.PRIV = 'SYSTEM_USER') FROM mysql.user AS u";
 
 /// A role, and who has it.
-const EDGES_MARIADB: &str = "SELECT Role, '', User, Host FROM mysql.roles_mapping";
-const EDGES_MYSQL: &str = "SELECT FROM_USER, FROM_HOST, TO_USER, TO_HOST FROM mysql.role_edges";
+pub(super) const EDGES_MARIADB: &str = "SELECT Role, '', User, Host FROM mysql.roles_mapping";
+pub(super) const EDGES_MYSQL: &str =
+    "SELECT FROM_USER, FROM_HOST, TO_USER, TO_HOST FROM mysql.role_edges";
 
 /// MariaDB's role that everybody has.
 const PUBLIC: &str = "PUBLIC";
@@ -35,21 +34,11 @@ const PUBLIC: &str = "PUBLIC";
 /// User and host; the host of MariaDB's roles is empty.
 type Name = (String, String);
 /// What somebody may do by itself.
-type Rights = HashMap<Name, GlobalRights>;
+pub(super) type Rights = HashMap<Name, GlobalRights>;
 
-/// The rights of accounts by themselves, and of roles with the roles that they have.
-///
-/// # Errors
-/// The server is lost. Where it does not let them be read, nobody has any.
-pub(crate) async fn read(link: &mut Link, timeout_ms: u64) -> Result<Rights, Error> {
-    let engine = link.version().engine;
-    let (rights, edges) = match engine {
-        Engine::MariaDb => (RIGHTS_MARIADB, EDGES_MARIADB),
-        Engine::MySql => (RIGHTS_MYSQL, EDGES_MYSQL),
-    };
-    let Some(rows) = cells::<6>(link, rights, timeout_ms).await? else {
-        return Ok(Rights::new());
-    };
+/// The rights of accounts by themselves, and of roles with the roles that they have, as the two questions of the engine
+/// were answered. Where a server does not let rights be read, nobody has any.
+pub(super) fn of(engine: Engine, rights: Option<Vec<Row>>, edges: Option<Vec<Row>>) -> Rights {
     let own = |[user, host, first, kill, shutdown, system]: [String; 6]| {
         let rights = match engine {
             Engine::MariaDb => of_bits(first.parse().unwrap_or(0)),
@@ -62,36 +51,23 @@ pub(crate) async fn read(link: &mut Link, timeout_ms: u64) -> Result<Rights, Err
         };
         ((user, host), rights)
     };
-    let own: Rights = rows.into_iter().map(own).collect();
-    let edges = cells::<4>(link, edges, timeout_ms)
-        .await?
-        .unwrap_or_default();
+    let own: Rights = cells(rights).map(own).collect();
     let edge = |[role, of, user, host]: [String; 4]| ((role, of), (user, host));
-    let edges: Vec<(Name, Name)> = edges.into_iter().map(edge).collect();
-    Ok(with_roles(&own, &edges))
+    let edges: Vec<(Name, Name)> = cells(edges).map(edge).collect();
+    with_roles(&own, &edges)
 }
 
-/// The rows of a query, NULL as nothing; `None` where it is refused.
-async fn cells<const N: usize>(
-    link: &mut Link,
-    sql: &str,
-    timeout_ms: u64,
-) -> Result<Option<Vec<[String; N]>>, Error> {
-    let rows = match link.rows(OPERATION, sql, timeout_ms).await {
-        Err(error) if error.number().is_some() => return Ok(None),
-        rows => rows?,
-    };
-    let cell = |row: &_, at| {
-        let there = at < mysql_async::Row::len(row);
+/// The cells of rows, NULL as nothing; none where they were refused.
+fn cells<const N: usize>(rows: Option<Vec<Row>>) -> impl Iterator<Item = [String; N]> {
+    let cell = |row: &Row, at| {
+        let there = at < row.len();
         there
             .then(|| text_at(row, at))
             .flatten()
             .unwrap_or_default()
     };
-    let each = rows
-        .iter()
-        .map(|row| std::array::from_fn(|at| cell(row, at)));
-    Ok(Some(each.collect()))
+    let rows = rows.into_iter().flatten();
+    rows.map(move |row| std::array::from_fn(|at| cell(&row, at)))
 }
 
 fn of_bits(access: u64) -> GlobalRights {

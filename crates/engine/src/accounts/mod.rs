@@ -18,10 +18,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use farm::{Account, Accounts, Engine, PasswordLocking, TlsDemand};
+use mysql_async::Row;
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
+use global_rights::Rights;
 use ways::{pam_asks, ways, ways_of_mysql};
 
 const OPERATION: &str = "read its accounts";
@@ -96,17 +98,24 @@ const LOCKING_SINCE: u32 = 80_019;
 
 /// Reads all accounts that may log in, roles left out.
 pub async fn accounts(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
-    let mut accounts = match link.version().engine {
-        Engine::MariaDb => mariadb(link, timeout_ms).await?,
-        Engine::MySql => mysql(link, timeout_ms).await?,
-    };
-    accounts.global_rights = global_rights::read(link, timeout_ms).await?;
-    Ok(accounts)
+    match link.version().engine {
+        Engine::MariaDb => mariadb(link, timeout_ms).await,
+        Engine::MySql => mysql(link, timeout_ms).await,
+    }
 }
 
 /// Where this server sees the link's own end, which is where it sees clients that come through this router;
-/// `None` where it knows only a name.
+/// `None` where it knows only a name. It is asked once for each link.
 pub async fn seen_as(link: &mut Link, timeout_ms: u64) -> Result<Option<IpAddr>, Error> {
+    if let Some(seen) = link.seen_as {
+        return Ok(seen);
+    }
+    let seen = ask_seen_as(link, timeout_ms).await?;
+    link.seen_as = Some(seen);
+    Ok(seen)
+}
+
+async fn ask_seen_as(link: &mut Link, timeout_ms: u64) -> Result<Option<IpAddr>, Error> {
     let sql = "SELECT SUBSTRING_INDEX(USER(), '@', -1)";
     let host = link.cell(OPERATION, sql, timeout_ms).await?;
     Ok(host.and_then(|host| match &*host {
@@ -115,13 +124,14 @@ pub async fn seen_as(link: &mut Link, timeout_ms: u64) -> Result<Option<IpAddr>,
     }))
 }
 
+/// The answer of a server to one of several questions.
+type Answered = Result<Vec<Row>, Error>;
+
 /// What stands for the roles' gifts. A server that does not let them be read has them unchanged for ever.
-async fn roles(link: &mut Link, sql: &str, timeout_ms: u64) -> Result<u64, Error> {
-    let rows = match link.rows(OPERATION, sql, timeout_ms).await {
-        Err(error) if error.number().is_some() => return Ok(0),
-        rows => rows?,
-    };
-    Ok(digest(&rows.first().and_then(|row| bytes_at(row, 0))))
+fn roles(answered: Answered) -> u64 {
+    answered.map_or(0, |rows| {
+        digest(&rows.first().and_then(|row| bytes_at(row, 0)))
+    })
 }
 
 /// What is granted, by user and host: a number for each that stands for all of its rows.
@@ -129,20 +139,13 @@ type Granted = BTreeMap<(String, String), String>;
 
 /// The grants of all accounts and roles that have any on less than everything. `None` where a server does
 /// not let them be read.
-async fn granted(link: &mut Link, timeout_ms: u64) -> Result<Option<Granted>, Error> {
-    let own = match link.version().engine {
-        Engine::MariaDb => &GRANTS_MARIADB[..],
-        Engine::MySql => &GRANTS_MYSQL[..],
-    };
-    let rows = match link.rows(OPERATION, &granted_sql(own), timeout_ms).await {
-        Err(error) if error.number().is_some() => return Ok(None),
-        rows => rows?,
-    };
+fn granted(answered: Answered) -> Option<Granted> {
+    let rows = answered.ok()?;
     let cell = |row: &_, index| text_at(row, index).unwrap_or_default();
     let each = rows
         .iter()
         .map(|row| ((cell(row, 0), cell(row, 1)), cell(row, 2)));
-    Ok(Some(each.collect()))
+    Some(each.collect())
 }
 
 /// One row for each grantee. Rows are summed by 64 bits of SHA-256 each: their order is free, and no two
@@ -175,11 +178,19 @@ fn digest(of: &impl Hash) -> u64 {
 async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
     let sql = "SELECT User, Host, Priv, UNIX_TIMESTAMP(), @@default_password_lifetime, \
                @@max_password_errors FROM mysql.global_priv";
-    let rows = link.rows(OPERATION, sql, timeout_ms).await?;
-    let pam = link.rows(OPERATION, PAM_ASKS_CLEAR, timeout_ms).await?;
+    let texts = [
+        sql,
+        PAM_ASKS_CLEAR,
+        ROLES_MARIADB,
+        &granted_sql(&GRANTS_MARIADB),
+        global_rights::RIGHTS_MARIADB,
+        global_rights::EDGES_MARIADB,
+    ];
+    let answered = link.each(OPERATION, texts, timeout_ms).await?;
+    let [rows, pam, gifts, grants, rights, edges] = answered;
+    let (rows, pam) = (rows?, pam?);
     let pam_dialog = pam.first().and_then(|row| text_at(row, 1)).as_deref() != Some("ON");
-    let mut roles = roles(link, ROLES_MARIADB, timeout_ms).await?;
-    let granted = granted(link, timeout_ms).await?;
+    let mut roles = roles(gifts);
     let mut accounts = Vec::with_capacity(rows.len());
     for row in &rows {
         let user = text_at(row, 0).unwrap_or_default();
@@ -202,7 +213,8 @@ async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
             None => roles = digest(&(roles, user, json)),
         }
     }
-    Ok(complete(accounts, roles, granted))
+    let global_rights = global_rights::of(Engine::MariaDb, rights.ok(), edges.ok());
+    Ok(complete(accounts, roles, granted(grants), global_rights))
 }
 
 /// Empty where PAM is not there.
@@ -232,7 +244,12 @@ fn password_locking(attributes: &[u8]) -> Option<PasswordLocking> {
 }
 
 /// The accounts, whose own privileges are known, with what else they are granted, and what roles add.
-fn complete(mut accounts: Vec<Account>, roles: u64, granted: Option<Granted>) -> Accounts {
+fn complete(
+    mut accounts: Vec<Account>,
+    roles: u64,
+    granted: Option<Granted>,
+    global_rights: Rights,
+) -> Accounts {
     for account in &mut accounts {
         let name = (account.user.to_string(), account.host.to_string());
         account.rights = match &granted {
@@ -245,6 +262,7 @@ fn complete(mut accounts: Vec<Account>, roles: u64, granted: Option<Granted>) ->
     }
     let mut accounts = Accounts::new(accounts);
     accounts.databases = granted.map_or(0, |granted| digest(&granted));
+    accounts.global_rights = global_rights;
     accounts
 }
 
@@ -271,7 +289,15 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
          ssl_type, ssl_cipher, x509_issuer, x509_subject, CONCAT({OF_USER}), \
          {attributes} FROM mysql.user"
     );
-    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
+    let texts = [
+        &*sql,
+        &ROLES_MYSQL.replace("PRIVILEGES", OF_USER),
+        &granted_sql(&GRANTS_MYSQL),
+        global_rights::RIGHTS_MYSQL,
+        global_rights::EDGES_MYSQL,
+    ];
+    let answered = link.each(OPERATION, texts, timeout_ms).await?;
+    let [rows, gifts, grants, rights, edges] = answered;
     let account = |row: &_| {
         let cell = |index| text_at(row, index).unwrap_or_default();
         let hash = bytes_at(row, 3).unwrap_or_default();
@@ -301,11 +327,14 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
             },
         }
     };
-    let accounts = rows.iter().map(account).collect();
-    let sql = ROLES_MYSQL.replace("PRIVILEGES", OF_USER);
-    let roles = roles(link, &sql, timeout_ms).await?;
-    let granted = granted(link, timeout_ms).await?;
-    Ok(complete(accounts, roles, granted))
+    let accounts = rows?.iter().map(account).collect();
+    let global_rights = global_rights::of(Engine::MySql, rights.ok(), edges.ok());
+    Ok(complete(
+        accounts,
+        roles(gifts),
+        granted(grants),
+        global_rights,
+    ))
 }
 
 /// By which a password's age is judged.

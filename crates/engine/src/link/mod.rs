@@ -7,14 +7,14 @@
 //!
 //! Must not know: what the statements mean, groups, roles.
 
+mod own_id;
 pub(crate) mod tunnel;
 pub mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use channel::Fingerprint;
@@ -27,6 +27,7 @@ use mysql_wire::auth;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, cure_of_io};
+use crate::link::own_id::OwnId;
 use crate::link::tunnel::{Asks, Ended, Tunnel};
 
 /// Rows of administrative answers are small; an account table of a large farm fits.
@@ -146,35 +147,6 @@ pub(crate) async fn resolve(login: &Login) -> Result<Vec<SocketAddr>, Error> {
     })
 }
 
-/// The ids of this process's links, by server, so that it does not take them for clients'.
-static OWN: Mutex<BTreeMap<String, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
-
-fn own() -> MutexGuard<'static, BTreeMap<String, BTreeSet<u64>>> {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A link's place among this process's own.
-struct OwnId {
-    address: String,
-    id: u64,
-}
-
-impl OwnId {
-    fn new(address: &str, id: u64) -> OwnId {
-        let address = address.to_owned();
-        own().entry(address.clone()).or_default().insert(id);
-        OwnId { address, id }
-    }
-}
-
-impl Drop for OwnId {
-    fn drop(&mut self) {
-        if let Some(ids) = own().get_mut(&self.address) {
-            ids.remove(&self.id);
-        }
-    }
-}
-
 /// An open connection. Not safe to use after [`Error::Timeout`] or [`Error::Lost`]: drop it then.
 pub struct Link {
     conn: Conn,
@@ -184,6 +156,8 @@ pub struct Link {
     own: OwnId,
     /// SHA-256 of the public key that the server showed.
     key: Option<Fingerprint>,
+    /// Where the server sees this end, once that was asked; see [`crate::accounts::seen_as`].
+    pub(crate) seen_as: Option<Option<IpAddr>>,
     /// What the server checks before each statement; see [`crate::replication::term::act`].
     guard: Option<Guard>,
 }
@@ -259,6 +233,7 @@ impl Link {
             login: login.clone(),
             own,
             key,
+            seen_as: None,
             guard: None,
         })
     }
@@ -275,7 +250,7 @@ impl Link {
 
     /// The ids of this process's links to the same server.
     pub(crate) fn own_ids(&self) -> BTreeSet<u64> {
-        own().get(&self.address).cloned().unwrap_or_default()
+        own_id::ids(&self.address)
     }
 
     /// What software the server said it runs when the connection was made.
@@ -348,6 +323,30 @@ impl Link {
             }),
             Err(error) => Err(error),
         }
+    }
+
+    /// Runs statements that need nothing of each other; gives the rows of each, or why the server refuses it. They share
+    /// one trip unless one is refused, which ends those behind it: then each is asked for by itself. Fails when the server
+    /// is lost.
+    pub(crate) async fn each<const N: usize>(
+        &mut self,
+        operation: &'static str,
+        texts: [&str; N],
+        timeout_ms: u64,
+    ) -> Result<[Result<Vec<Row>, Error>; N], Error> {
+        let sets = self.sets(operation, &texts.join("; "), timeout_ms).await;
+        if !sets.as_ref().is_err_and(|error| error.number().is_some()) {
+            let mut sets = sets?.into_iter();
+            return Ok(std::array::from_fn(|_| Ok(sets.next().unwrap_or_default())));
+        }
+        let mut each = std::array::from_fn(|_| Ok(Vec::new()));
+        for (text, answer) in texts.iter().zip(&mut each) {
+            *answer = match self.rows(operation, text, timeout_ms).await {
+                Err(error) if error.number().is_none() => return Err(error),
+                rows => rows,
+            };
+        }
+        Ok(each)
     }
 
     /// Runs one statement; gives its rows.

@@ -6,6 +6,7 @@ mod dist_txn;
 mod gtid_sets;
 mod moved;
 mod own_plugins;
+mod partly_read;
 mod root;
 mod servers;
 mod stranger;
