@@ -116,7 +116,7 @@ impl Links {
     }
 
     /// Opens the link of a server before somebody needs it, and looks whether it still works.
-    pub(crate) async fn keep_warm(&self, id: u32) {
+    pub(crate) async fn keep_warm(self: Arc<Self>, id: u32) {
         let slot = self.warm.slot(id);
         loop {
             let alive = self

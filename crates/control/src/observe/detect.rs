@@ -21,8 +21,9 @@ use machines::failover::{Event, Fault};
 use tokio::sync::mpsc;
 
 use crate::links::reach::Place;
+use crate::observe::Probes;
+use crate::observe::asking::{self, Due};
 use crate::observe::fault::failed;
-use crate::observe::{Probes, asking};
 use crate::pace;
 
 /// Patience is counted in ticks of this length; one that came late counts as two at most.
@@ -106,16 +107,6 @@ impl Probes {
         self.doubts.cast(id, sign);
     }
 
-    /// Watches one server's life for as long as the farm has it.
-    pub(crate) async fn watch_life(self: Arc<Self>, id: u32) {
-        let doubts = self.doubts.begin(id);
-        tokio::join!(
-            self.wait_for_its_end(id),
-            self.ask_for_life(id),
-            self.examine_doubts(id, doubts)
-        );
-    }
-
     pub(crate) fn place(&self, id: u32) -> Option<Place> {
         let state = self.context.state();
         let record = &state.records.servers.get(&id)?.value;
@@ -124,7 +115,7 @@ impl Probes {
     }
 
     /// Keeps a connection whose end is the server's.
-    async fn wait_for_its_end(&self, id: u32) {
+    pub(crate) async fn wait_for_its_end(self: Arc<Self>, id: u32) {
         loop {
             let Some(place) = self.place(id) else {
                 tokio::time::sleep(AGAIN).await;
@@ -149,7 +140,7 @@ impl Probes {
     }
 
     /// Asks for signs of life on an open connection.
-    async fn ask_for_life(&self, id: u32) {
+    pub(crate) async fn ask_for_life(self: Arc<Self>, id: u32) {
         loop {
             let Some(place) = self.place(id) else {
                 tokio::time::sleep(AGAIN).await;
@@ -177,11 +168,11 @@ impl Probes {
         let asked_us = self.context.now_us();
         loop {
             let interval_us = self.context.settings().detection.detection_interval_ms * 1000;
-            let due_us = asking::due_us(asked_us, self.answered_us(id), interval_us);
-            if self.context.now_us() >= due_us {
-                return;
+            let now_us = self.context.now_us();
+            match asking::due(asked_us, self.answered_us(id), now_us, interval_us) {
+                Due::Question => return,
+                Due::Look { at_us } => pace::until_us(self.context.started, at_us).await,
             }
-            pace::until_us(self.context.started, due_us).await;
         }
     }
 
@@ -242,7 +233,9 @@ impl Probes {
         }
     }
 
-    async fn examine_doubts(&self, id: u32, mut doubts: mpsc::Receiver<Sign>) {
+    /// Looks into the doubts that are cast on a server.
+    pub(crate) async fn examine_doubts(self: Arc<Self>, id: u32) {
+        let mut doubts = self.doubts.begin(id);
         while let Some(sign) = doubts.recv().await {
             if self
                 .context

@@ -1,5 +1,8 @@
 //! Which loops each group and each server of the farm has: begun when it comes, ended when it leaves.
 //!
+//! Each loop is a task of its own: what wakes one of them has none of the others looked at. To look at all of them each
+//! time was most of what an idle router cost.
+//!
 //! Must not know: what the loops do, and who waits for their end ([`Control::run`]).
 
 use std::collections::HashMap;
@@ -9,6 +12,10 @@ use farm::GroupKind;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::runtime::Control;
+
+/// The running loops of groups and of servers, by whose they are and what they do.
+pub(crate) type OfGroups = HashMap<(String, &'static str), AbortHandle>;
+pub(crate) type OfServers = HashMap<(u32, &'static str), AbortHandle>;
 
 impl Control {
     /// Starts the loops that are there once.
@@ -34,13 +41,9 @@ impl Control {
         loops.spawn(context.keep_running("measure_lags", String::new(), begin));
     }
 
-    /// Starts a pulse for each group that has none.
-    pub(crate) fn watch_groups(
-        self: &Arc<Self>,
-        loops: &mut JoinSet<()>,
-        pulses: &mut HashMap<String, AbortHandle>,
-    ) {
-        pulses.retain(|_, task| !task.is_finished());
+    /// Starts the loops of each group that has none.
+    pub(crate) fn watch_groups(&self, loops: &mut JoinSet<()>, running: &mut OfGroups) {
+        running.retain(|_, task| !task.is_finished());
         // A cluster's nodes are never behind each other.
         let groups: Vec<String> = {
             let state = self.context.state();
@@ -48,21 +51,25 @@ impl Control {
             let replicated = groups.filter(|(_, kept)| kept.value.kind == GroupKind::Replication);
             replicated.map(|(name, _)| name.clone()).collect()
         };
+        macro_rules! start {
+            ($group:ident, $($part:ident.$name:ident)*) => {$(
+                running.entry(($group.clone(), stringify!($name))).or_insert_with(|| {
+                    let (part, about) = (Arc::clone(&self.parts.$part), $group.clone());
+                    let begin = move || Arc::clone(&part).$name(about.clone());
+                    let context = Arc::clone(&self.context);
+                    loops.spawn(context.keep_running(stringify!($name), $group.clone(), begin))
+                });
+            )*};
+        }
         for group in groups {
-            pulses.entry(group.clone()).or_insert_with(|| {
-                let (control, about) = (Arc::clone(self), group.clone());
-                let attend = move || Arc::clone(&control).attend_group(about.clone());
-                loops.spawn(Arc::clone(&self.context).keep_running("group", group, attend))
-            });
+            start! { group,
+                failover.drive heartbeats.feel_pulse row_cache_feed.feed_rows row_cache_feed.run_table_clock
+            }
         }
     }
 
-    /// Starts a probe loop for each server that has none, ends those of servers that left, and forgets them.
-    pub(crate) fn watch_servers(
-        self: &Arc<Self>,
-        loops: &mut JoinSet<()>,
-        probes: &mut HashMap<u32, AbortHandle>,
-    ) {
+    /// Starts the loops of each server that has none, ends those of servers that left, and forgets them.
+    pub(crate) fn watch_servers(&self, loops: &mut JoinSet<()>, running: &mut OfServers) {
         // Loops that ended are taken out of the set; aborted ones among them are no news.
         while loops.try_join_next().is_some() {}
         let servers: Vec<u32> = self
@@ -74,38 +81,28 @@ impl Control {
             .copied()
             .collect();
         self.parts.doctor.own_account.forget_all_but(&servers);
-        probes.retain(|id, task| {
+        running.retain(|(id, _), task| {
             let stays = servers.contains(id);
             if !stays {
                 task.abort();
             }
             stays && !task.is_finished()
         });
-        for id in servers {
-            probes.entry(id).or_insert_with(|| {
-                let control = Arc::clone(self);
-                let attend = move || Arc::clone(&control).attend(id);
-                loops.spawn(Arc::clone(&self.context).keep_running("probes", String::new(), attend))
-            });
+        macro_rules! start {
+            ($id:ident, $($part:ident.$name:ident)*) => {$(
+                running.entry(($id, stringify!($name))).or_insert_with(|| {
+                    let part = Arc::clone(&self.parts.$part);
+                    let begin = move || Arc::clone(&part).$name($id);
+                    let context = Arc::clone(&self.context);
+                    loops.spawn(context.keep_running(stringify!($name), String::new(), begin))
+                });
+            )*};
         }
-    }
-
-    /// Everything that is done about one group for as long as the farm has it.
-    async fn attend_group(self: Arc<Self>, group: String) {
-        tokio::join!(
-            Arc::clone(&self.parts.failover).drive(group.clone()),
-            Arc::clone(&self.parts.heartbeats).feel_pulse(group.clone()),
-            Arc::clone(&self.parts.row_cache_feed).feed_rows(group.clone()),
-            Arc::clone(&self.parts.row_cache_feed).run_table_clock(group)
-        );
-    }
-
-    /// Everything that is done about one server for as long as the farm has it.
-    async fn attend(self: Arc<Self>, id: u32) {
-        tokio::join!(
-            Arc::clone(&self.parts.probes).watch_life(id),
-            Arc::clone(&self.parts.probes).watch_server(id),
-            self.parts.links.keep_warm(id)
-        );
+        for id in servers {
+            start! { id,
+                probes.wait_for_its_end probes.ask_for_life probes.examine_doubts probes.watch_server
+                links.keep_warm
+            }
+        }
     }
 }

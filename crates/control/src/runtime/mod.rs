@@ -11,7 +11,6 @@ mod attending;
 mod follower;
 mod parts;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +20,7 @@ use farm::{Published, Snapshot};
 use meta::Store;
 use rowcache::ReadState;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::change_stream::ChangeStreams;
 use crate::commander::{Commander, Queues, Request};
@@ -33,6 +32,7 @@ use crate::leadership::Leadership;
 use crate::leadership::election::{Contact, Router};
 use crate::peers::roster::Roster;
 use crate::provision::jobs::{Job, Jobs, State as JobState};
+use crate::runtime::attending::{OfGroups, OfServers};
 use crate::runtime::parts::Parts;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -142,8 +142,8 @@ impl Control {
         let mut loops = JoinSet::new();
         let mut jobs = JoinSet::new();
         let mut commands = JoinSet::new();
-        let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
-        let mut pulses: HashMap<String, AbortHandle> = HashMap::new();
+        let mut of_servers = OfServers::new();
+        let mut of_groups = OfGroups::new();
         self.start_loops(&mut loops);
         let askers: Queue<_> = Arc::new(tokio::sync::Mutex::new(askers));
         let accounts = Arc::clone(&self.parts.accounts);
@@ -159,8 +159,8 @@ impl Control {
         loops.spawn(Arc::clone(&self.context).keep_running("settle_lost", String::new(), begin));
         tokio::pin!(shutdown);
         loop {
-            self.watch_servers(&mut loops, &mut probes);
-            self.watch_groups(&mut loops, &mut pulses);
+            self.watch_servers(&mut loops, &mut of_servers);
+            self.watch_groups(&mut loops, &mut of_groups);
             tokio::select! {
                 () = &mut shutdown => break,
                 () = self.context.servers_changed.notified() => {}
