@@ -21,6 +21,7 @@ use session::{Scratch, Transport};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::configuration::Configuration;
 use crate::configuration::rules::Source;
@@ -210,24 +211,17 @@ impl Router {
                 () = until_stopped(stopped.clone()) => {}
             }
         };
-        let minutes = async {
-            tokio::select! {
-                () = data_plane::attend(&self.data_plane) => {}
-                () = data_plane::spare_memory::give_back() => {}
-                () = until_stopped(stopped.clone()) => {}
-            }
-        };
-        let recorded = async {
-            tokio::select! {
-                () = flight::watch(&self.published, &self.data_plane) => {}
-                () = until_stopped(stopped.clone()) => {}
-            }
-        };
+        // Tasks of their own: what wakes these has nothing else of the router looked at.
+        let mut beside = JoinSet::new();
+        beside.spawn(data_plane::attend(Arc::clone(&self.data_plane)));
+        beside.spawn(data_plane::spare_memory::give_back());
+        let published = Arc::clone(&self.published);
+        beside.spawn(flight::watch(published, Arc::clone(&self.data_plane)));
         let sinks = deliver(Arc::clone(self.control.sinks()), stopped.clone());
         let traces = self.traces.export(until_stopped(stopped.clone()));
-        let (result, (), (), (), (), (), (), (), (), ()) = tokio::join!(
-            life, control, http, follow, reread, told, minutes, recorded, sinks, traces
-        );
+        let (result, (), (), (), (), (), (), ()) =
+            tokio::join!(life, control, http, follow, reread, told, sinks, traces);
+        beside.shutdown().await;
         self.data_plane.end_flight();
         result
     }

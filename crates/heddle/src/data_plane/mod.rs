@@ -375,8 +375,8 @@ impl DataPlane {
 
 /// Looks after the data plane while it serves: keeps what was counted in each minute, and asks its cores whether they are
 /// there.
-pub async fn attend(data_plane: &Arc<DataPlane>) {
-    tokio::join!(keep_minutes(data_plane), cores::ask_cores(data_plane));
+pub async fn attend(data_plane: Arc<DataPlane>) {
+    tokio::join!(keep_minutes(&data_plane), cores::ask_cores(&data_plane));
 }
 
 async fn keep_minutes(data_plane: &Arc<DataPlane>) {

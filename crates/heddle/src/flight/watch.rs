@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const STALL: Duration = Duration::from_secs(5);
 
 /// Looks after the flight recorder; never ends.
-pub async fn watch(published: &Published, data_plane: &Arc<DataPlane>) {
+pub async fn watch(published: Arc<Published>, data_plane: Arc<DataPlane>) {
     let Some(recorder) = data_plane.flight() else {
         return std::future::pending().await;
     };
@@ -29,8 +29,8 @@ pub async fn watch(published: &Published, data_plane: &Arc<DataPlane>) {
         .ok();
     tokio::join!(
         dump_when_asked(recorder, asked),
-        name(recorder, published),
-        dump_stalls(recorder, data_plane)
+        name(recorder, &published),
+        dump_stalls(recorder, &data_plane)
     );
 }
 

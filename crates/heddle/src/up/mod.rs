@@ -19,6 +19,7 @@ use std::sync::Arc;
 use farm::Engine;
 use mysqld::Binary;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::cli;
 use crate::doors::listeners::{Listeners, addresses_are_free};
@@ -139,11 +140,11 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
         let _ = stop.send(true);
         outcome
     };
-    let scratch = async {
-        if let Some(plan) = &scratch {
-            scratch::guard(plan, stopped.clone()).await;
-        }
-    };
+    let mut beside = JoinSet::new();
+    if let Some(plan) = scratch {
+        beside.spawn(scratch::guard(plan, stopped.clone()));
+    }
+    let scratch = async { while beside.join_next().await.is_some() {} };
     let servers = supervisor::guard_all(&watch, members, stopped.clone());
     let all = async { tokio::join!(life, servers, scratch) };
     router.http.serve(true);

@@ -6,9 +6,11 @@
 //! wait for it.
 
 use std::fs;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control::pace::next_look;
 use farm::Published;
 use mysqld::{Options, Server};
 use session::{Scratch, ScratchServer};
@@ -59,7 +61,7 @@ pub struct Plan {
 }
 
 /// Keeps it running while the farm needs it, until `stop` turns true; then it is ended.
-pub async fn guard(plan: &Plan, mut stop: watch::Receiver<bool>) {
+pub async fn guard(plan: Plan, mut stop: watch::Receiver<bool>) {
     let mut server: Option<Server> = None;
     let mut started: Option<Instant> = None;
     plan.cell.set_guarded(true);
@@ -72,11 +74,11 @@ pub async fn guard(plan: &Plan, mut stop: watch::Receiver<bool>) {
                 say(format!("{NAME} ended; starting it again"));
             }
             let lately = started.is_some_and(|started| started.elapsed() < STABLE);
-            if lately && ends(&mut stop, PAUSE).await {
+            if lately && ends(&mut stop, tokio::time::sleep(PAUSE)).await {
                 break;
             }
             started = Some(Instant::now());
-            let begun = start(plan).await;
+            let begun = start(&plan).await;
             plan.cell.set_guarded(begun.is_ok());
             match begun {
                 Ok(begun) => server = Some(begun),
@@ -86,7 +88,8 @@ pub async fn guard(plan: &Plan, mut stop: watch::Receiver<bool>) {
                 )),
             }
         }
-        if ends(&mut stop, LOOK).await {
+        let look = next_look(plan.published.load().origin, LOOK);
+        if ends(&mut stop, look).await {
             break;
         }
     }
@@ -107,10 +110,12 @@ fn end(mut server: Server) {
 }
 
 /// True when the farm stops within the pause.
-async fn ends(stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
+async fn ends(stop: &mut watch::Receiver<bool>, pause: impl Future<Output = ()>) -> bool {
     // An error means that the sender is gone, which is the end as well.
-    let stopped = tokio::time::timeout(pause, stop.wait_for(|&stopped| stopped)).await;
-    stopped.is_ok()
+    tokio::select! {
+        stopped = stop.wait_for(|&stopped| stopped) => { let _ = stopped; true }
+        () = pause => false,
+    }
 }
 
 async fn start(plan: &Plan) -> Result<Server, Failure> {
