@@ -42,7 +42,7 @@ pub struct StatementRun {
     /// What became of the last one.
     pub profile: Profile,
     /// The profiles before it, the newest behind, from the first question for one on.
-    pub profiles: Option<VecDeque<(Profile, Asked)>>,
+    pub profiles: Option<Box<PastProfiles>>,
     /// What it is counted as.
     pub measured: Option<Measured>,
     /// How much the session wants to know of each.
@@ -52,6 +52,10 @@ pub struct StatementRun {
     /// Whether a command that came behind it goes to the same group; without it none is sent before its turn.
     pub stays: Option<Stays>,
 }
+
+/// What became of statements and what they were, the newest behind.
+#[derive(Default)]
+pub struct PastProfiles(pub VecDeque<(Profile, Asked)>);
 
 /// Says of a command where it would go: to the current group, without a question.
 pub type Stays = fn(&StatementContext<'_>, &Handle, &StatementRun, &Shape, Job) -> bool;
@@ -99,7 +103,7 @@ impl StatementRun {
     pub fn next(&mut self, asked: &Asked) {
         self.before = None;
         if std::mem::take(&mut self.profile.begun)
-            && let Some(profiles) = &mut self.profiles
+            && let Some(PastProfiles(profiles)) = self.profiles.as_deref_mut()
         {
             if profiles.len() >= PROFILES_MAX {
                 profiles.pop_front();

@@ -16,7 +16,7 @@ use execute::connections::group_connections::GroupConnections;
 use execute::consistency::promises::keeping;
 use execute::execution::exec::Shape;
 use execute::execution::profile::{PartProfile, Profile};
-use execute::execution::statement_run::{PROFILES_MAX, StatementRun};
+use execute::execution::statement_run::{PROFILES_MAX, PastProfiles, StatementRun};
 use execute::execution::{choice, route, rules, servers_tried};
 use execute::per_core::Core;
 use execute::per_core::handle::{Asked, Handle};
@@ -332,10 +332,10 @@ async fn show_profile(
             // What comes behind it went to no server.
             let behind = run.profile.plan.is_some() && !begun;
             let last = behind.then(|| (run.profile.clone(), asked.clone()));
-            last.into_iter().collect()
+            Box::new(PastProfiles(last.into_iter().collect()))
         });
         let last = begun.then_some((&run.profile, &*asked));
-        let before = before.iter().rev().map(|(profile, asked)| (profile, asked));
+        let before = before.0.iter().rev().map(|(profile, asked)| (profile, asked));
         if let Some((profile, asked)) = last.into_iter().chain(before).nth(back - 1) {
             let open = variables.status.contains(Status::IN_TRANS);
             answer.rows = match counted {
