@@ -5,8 +5,12 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# For a named target build scripts and macros are built as always.
+BY_PROFILE = --target $(HOST) --config 'target.$(HOST).rustflags=["-Cprofile-use=$(abspath $(PROFILE))"]'
+
 .DEFAULT_GOAL := help
-.PHONY: help run build dist package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-changes test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-plan bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-instructions bench-digests bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
+.PHONY: help run build dist profile package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-changes test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-plan bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-instructions bench-digests bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,10 +24,15 @@ build: ## bin/heddle, optimised except across crates
 	$(CARGO) build --release --locked --package heddle
 	@mkdir -p bin && install -m 755 $(TARGET_DIR)/release/heddle bin/heddle
 
-dist: ## bin/heddle as packages have it and benchmarks measure it, with link-time optimisation
+dist: ## bin/heddle as packages have it and benchmarks measure it, with link-time optimisation (PROFILE=FILE: by what `make profile` has learned)
 	@scripts/install.sh build
-	$(CARGO) build --profile dist --locked --package heddle
-	@mkdir -p bin && install -m 755 $(TARGET_DIR)/dist/heddle bin/heddle
+	$(CARGO) build --profile dist --locked --package heddle $(if $(PROFILE),$(BY_PROFILE))
+	@mkdir -p bin && install -m 755 $(TARGET_DIR)/$(if $(PROFILE),$(HOST)/)dist/heddle bin/heddle
+
+profile: ## target/heddle.profdata, from what a build with counters counts under load: half an hour on two cores
+	@scripts/install.sh build
+	@scripts/install.sh bench
+	@scripts/profile.sh $(TARGET_DIR)/heddle.profdata
 
 package: dist ## a Debian package of it in dist/
 	@scripts/package.sh bin/heddle dist

@@ -23,8 +23,8 @@ import wire
 from entry import prepare, run
 from processes import ROOT, Failed, Farm
 
-# What a core's thread does all its life.
-CORE = "reactor::runtime::Runtime::run"
+# What only the thread of a core does.
+CORE = "session::serve::"
 # Everything is some fifty times slower than usual.
 SECONDS_MAX = 300
 
