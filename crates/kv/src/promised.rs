@@ -71,11 +71,12 @@ impl Store {
             line.promised.internal.replace(Some(open));
             return Ok(Outcome::Miss);
         }
+        let filling = self.filling_nothing(line);
         let mut reader = Reader {
             internal: &mut open.internal,
             prepared: &mut open.prepared,
             columns: &columns,
-            filling: None,
+            filling: filling.as_ref(),
         };
         let rows = reader.read(&[&*op.key]).await;
         let mut rows = rows.map_err(|lost| told(&lost))??;

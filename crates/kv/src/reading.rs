@@ -50,7 +50,7 @@ impl Reader<'_> {
         let found = match self.select(keys).await? {
             Ok(found) => {
                 if let Some(filling) = self.filling {
-                    filling.put(self.internal.served_by(), self.columns, &found);
+                    filling.put(self.internal.served_by(), self.columns, keys, &found);
                 }
                 found
             }
@@ -71,6 +71,9 @@ impl Reader<'_> {
         for key in open {
             match self.select(&[key]).await? {
                 Ok(mut found) => {
+                    if let Some(filling) = self.filling {
+                        filling.put(self.internal.served_by(), self.columns, &[key], &found);
+                    }
                     if let Some((_, row)) = found.pop() {
                         rows.insert(key.into(), row);
                     }

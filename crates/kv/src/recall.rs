@@ -2,12 +2,14 @@
 //!
 //! What a store's own clients wrote is a token: until all of it has been read in the group's binlog the
 //! cache answers none of their gets. After an answer from the cache the next read has what the primary
-//! had then, so that reads of a key do not go back in time.
+//! had then, so that reads of a key do not go back in time. After an answer from a server the cache has that answer, or
+//! nothing of its keys from before it: somebody else may have put an older row in meanwhile.
 //!
 //! Gets that came together are answered by one [`Sight`]: whether the cache may answer is asked once, and only
 //! what depends on the key is asked for each key.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +46,8 @@ pub(crate) struct Recall {
 /// Rows of a read on their way to the cache.
 pub(crate) struct Filling {
     space: Arc<Space>,
-    lease: Lease,
+    /// `None` where the rows may not be remembered.
+    lease: Option<Lease>,
     origin: Instant,
 }
 
@@ -54,8 +57,26 @@ fn now_us(origin: Instant) -> u64 {
 }
 
 impl Filling {
-    /// Rows that this server gave, with their keys as the table has them.
-    pub(crate) fn put(&self, server: Option<ServerId>, columns: &Columns, rows: &[(Vec<u8>, Row)]) {
+    /// The rows of these keys that this server gave, with their keys as the table has them. What else is remembered of the
+    /// keys goes: it may be older than what this read's clients are told.
+    pub(crate) fn put(
+        &self,
+        server: Option<ServerId>,
+        columns: &Columns,
+        keys: &[&[u8]],
+        rows: &[(Vec<u8>, Row)],
+    ) {
+        let own = rows.iter().map(|(key, _)| key.as_slice());
+        let Some(lease) = &self.lease else {
+            keys.iter()
+                .copied()
+                .chain(own)
+                .for_each(|key| self.space.forget(key));
+            return;
+        };
+        let put: HashSet<&[u8]> = own.collect();
+        let others = keys.iter().filter(|key| !put.contains(**key));
+        others.for_each(|key| self.space.forget(key));
         let read_us = now_us(self.origin);
         for (key, row) in rows {
             let facts = Facts {
@@ -65,7 +86,7 @@ impl Filling {
             };
             let value = columns.layout.joined(&row.parts);
             let row = (key.as_slice(), value.as_slice(), facts);
-            self.space.put(&self.lease, server.as_slice(), row, read_us);
+            self.space.put(lease, server.as_slice(), row, read_us);
         }
     }
 }
@@ -236,10 +257,25 @@ impl Store {
             internal.has_read_primary(group);
         }
         let space = self.space(line, &core, group)?;
-        let lease = space.begin()?;
+        let lease = space.begin();
         Some(Filling {
             space,
             lease,
+            origin: snapshot.origin,
+        })
+    }
+
+    /// The same before a read with a token, which is not the line's reader's and fills nothing.
+    pub(crate) fn filling_nothing(&self, line: &Line) -> Option<Filling> {
+        if self.declared.cache_bytes == 0 {
+            return None;
+        }
+        let core = self.core.upgrade()?;
+        let snapshot = core.snapshot();
+        let group = self.group_of(line, &snapshot)?;
+        Some(Filling {
+            space: self.space(line, &core, group)?,
+            lease: None,
             origin: snapshot.origin,
         })
     }

@@ -164,6 +164,14 @@ impl Space {
         }
     }
 
+    /// What is remembered of the key goes, for another reason than that it changed: rows may be put in as before.
+    pub fn forget(&self, key: &[u8]) {
+        let (shard, _, key) = self.place(key);
+        if lock(shard).remove(key) {
+            self.counts.refused.fetch_add(1, Relaxed);
+        }
+    }
+
     fn mark(&self, key: &[u8], number: u64) {
         let (shard, place, key) = self.place(key);
         let mut shard = lock(shard);
@@ -377,6 +385,21 @@ mod tests {
         space.void(b"a");
         space.feed.end(at(3));
         assert_eq!(read(&space, "a"), None);
+    }
+
+    #[test]
+    fn what_is_forgotten_may_come_again() {
+        let space = space(1 << 20);
+        let lease = space.begin().expect("it is open");
+        for value in [b"one", b"two"] {
+            space.put(&lease, &[PRIMARY], (b"a", value, FACTS), 10);
+            assert_eq!(
+                read(&space, "a").map(String::into_bytes).as_deref(),
+                Some(&value[..])
+            );
+            space.forget(b"a");
+            assert_eq!(read(&space, "a"), None);
+        }
     }
 
     #[test]
