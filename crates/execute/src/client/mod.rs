@@ -43,7 +43,7 @@ use crate::client::stall::{Progress, Wait};
 
 /// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times. A client whose
 /// commands are longer keeps what its first one took.
-const IDLE_BYTES: usize = 512;
+const IDLE_BYTES: usize = 256;
 
 /// The least that a buffer grows by for a command that is longer than it.
 const GROWTH_BYTES_MIN: usize = 2048;

@@ -213,7 +213,8 @@ fn in_a_transaction_of_one_group_nothing_waits_but_its_bounds() {
         for answer in client.pipelined(&texts) {
             answer.expect("done");
         }
-        assert_eq!((two.ridden(), two.door.counter("xa_begin")), (9, 0));
+        // The first commands of a client fill the room of an idle one, and the rest comes behind them.
+        assert_eq!((two.ridden(), two.door.counter("xa_begin")), (8, 0));
         // What rode has written: the first group is a part of a transaction over both.
         let texts = [
             "BEGIN",
@@ -225,7 +226,7 @@ fn in_a_transaction_of_one_group_nothing_waits_but_its_bounds() {
         for answer in client.pipelined(&texts) {
             answer.expect("done");
         }
-        assert_eq!((two.ridden(), two.door.counter("xa_begin")), (10, 1));
+        assert_eq!((two.ridden(), two.door.counter("xa_begin")), (9, 1));
         // And without autocommit.
         let texts = [
             "SET autocommit = 0",
@@ -237,7 +238,7 @@ fn in_a_transaction_of_one_group_nothing_waits_but_its_bounds() {
         for answer in client.pipelined(&texts) {
             answer.expect("done");
         }
-        assert_eq!(two.ridden(), 11);
+        assert_eq!(two.ridden(), 10);
         let [low, high] = two.ids();
         assert_eq!((low.as_str(), high.matches(',').count()), ("1", 10));
     }
