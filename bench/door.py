@@ -364,8 +364,6 @@ def primary_of(farm):
 def filled(farm):
     """Fills the tables and ends the router, which runs in its turns only. Gives the primary."""
     primary = primary_of(farm)
-    with wire.Connection(primary) as connection:
-        connection.query(f"CREATE DATABASE IF NOT EXISTS {sysbench.DATABASE}")
     sysbench.prepare(primary)
     farm.kill_router()
     return primary

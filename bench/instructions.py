@@ -19,7 +19,6 @@ import sys
 import tempfile
 
 import sysbench
-import wire
 from entry import prepare, run
 from processes import ROOT, Failed, Farm
 
@@ -89,8 +88,6 @@ def bench(options):
         settings = [f"io={options.io}", *filter(None, options.settings.split(","))]
         with Farm(program, 0, [word for setting in settings for word in ("--set", setting)]) as farm:
             primary = farm.server_addresses()[0]
-            with wire.Connection(primary) as connection:
-                connection.query(f"CREATE DATABASE IF NOT EXISTS {sysbench.DATABASE}")
             sysbench.prepare(primary)
             for workload in options.workloads.split(","):
                 for threads in options.connections.split(","):

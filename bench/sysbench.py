@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
+import wire
 from processes import Failed
 
 TABLES = 4
@@ -55,7 +56,9 @@ def _run(arguments, timeout_s, folder=None):
 
 
 def prepare(address):
-    """Creates and fills the tables."""
+    """Creates the database where it is missing, and the tables, filled."""
+    with wire.Connection(address) as connection:
+        connection.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     _run(["oltp_common"] + options(address, False) + ["prepare"], 300)
 
 

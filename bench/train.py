@@ -15,7 +15,6 @@ import sys
 
 import door
 import sysbench
-import wire
 from entry import prepare, run
 from processes import ROOT, Failed, Farm, end
 
@@ -38,18 +37,12 @@ def statements(options):
     which is when it writes."""
     for replicas in (0, 1):
         with Farm(options.heddle, replicas, has_socket=True) as farm:
-            fill(door.primary_of(farm))
+            sysbench.prepare(door.primary_of(farm))
             end(farm.router)
             for io in IOS:
                 farm.start(io)
                 loads(farm, options.seconds)
                 end(farm.router)
-
-
-def fill(primary):
-    with wire.Connection(primary) as connection:
-        connection.query(f"CREATE DATABASE {sysbench.DATABASE}")
-    sysbench.prepare(primary)
 
 
 def loads(farm, seconds):

@@ -71,7 +71,7 @@ impl Store {
             line.promised.internal.replace(Some(open));
             return Ok(Outcome::Miss);
         }
-        let filling = self.filling_nothing(line);
+        let filling = self.filling(line, None);
         let mut reader = Reader {
             internal: &mut open.internal,
             prepared: &mut open.prepared,

@@ -245,37 +245,26 @@ impl Store {
         promises.all(read).then_some(space)
     }
 
-    /// Before a read by the line's reader: where its rows go, if they are to be remembered.
-    pub(crate) fn filling(&self, line: &Line, internal: &mut Internal) -> Option<Filling> {
+    /// Before a read: where its rows go. `reader` is the line's own; another one's rows, as of a read with a token, are not
+    /// remembered.
+    pub(crate) fn filling(&self, line: &Line, reader: Option<&mut Internal>) -> Option<Filling> {
         if self.declared.cache_bytes == 0 {
             return None;
         }
         let core = self.core.upgrade()?;
         let snapshot = core.snapshot();
         let group = self.group_of(line, &snapshot)?;
-        if line.recall.answered.take() {
+        let is_own = reader.is_some();
+        if let Some(internal) = reader
+            && line.recall.answered.take()
+        {
             internal.has_read_primary(group);
         }
         let space = self.space(line, &core, group)?;
-        let lease = space.begin();
+        let lease = is_own.then(|| space.begin()).flatten();
         Some(Filling {
             space,
             lease,
-            origin: snapshot.origin,
-        })
-    }
-
-    /// The same before a read with a token, which is not the line's reader's and fills nothing.
-    pub(crate) fn filling_nothing(&self, line: &Line) -> Option<Filling> {
-        if self.declared.cache_bytes == 0 {
-            return None;
-        }
-        let core = self.core.upgrade()?;
-        let snapshot = core.snapshot();
-        let group = self.group_of(line, &snapshot)?;
-        Some(Filling {
-            space: self.space(line, &core, group)?,
-            lease: None,
             origin: snapshot.origin,
         })
     }

@@ -397,7 +397,7 @@ impl Store {
             line.reader.internal.replace(Some(open));
             return Ok((columns, Default::default()));
         }
-        let filling = self.filling(line, &mut open.internal);
+        let filling = self.filling(line, Some(&mut open.internal));
         let mut reader = Reader {
             internal: &mut open.internal,
             prepared: &mut open.prepared,

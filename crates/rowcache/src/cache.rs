@@ -164,7 +164,7 @@ impl Space {
         }
     }
 
-    /// What is remembered of the key goes, for another reason than that it changed: rows may be put in as before.
+    /// Drops what is remembered of the key. The key has not changed, so rows may be put in as before.
     pub fn forget(&self, key: &[u8]) {
         let (shard, _, key) = self.place(key);
         if lock(shard).remove(key) {

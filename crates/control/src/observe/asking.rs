@@ -1,7 +1,6 @@
 //! When a server is asked for a sign of life.
 //!
-//! Invariant: between the moment at which a server falls silent and the next question there is one interval at most, whoever
-//! else hears from it.
+//! Invariant: a server that falls silent is asked within one interval, whoever else hears from it.
 //!
 //! Must not know: how it is asked, and what follows from silence.
 
@@ -10,8 +9,8 @@ use crate::pace;
 /// However much a server says to clients, it is asked so often: whether it takes writes, it says to the detector alone.
 const ASKED_US: u64 = 200_000;
 
-/// Who has answered clients within this part of an interval is not asked now. The rest of the interval passes until the next
-/// look: with a greater part here there would be more looks, each of which wakes the thread.
+/// A server that has answered clients within this part of an interval is not asked now. The next look comes after the rest of the
+/// interval. A greater part would mean more looks, and each look wakes the thread.
 const LATELY: u64 = 6;
 
 /// What is due for a server.
@@ -24,8 +23,8 @@ pub(crate) enum Due {
     },
 }
 
-/// What is due now for a server that answered its last question at `asked_us`, and of which clients know that it lived at
-/// `answered_us` (0: they know nothing). All in microseconds of one clock.
+/// What is due now for a server. It answered its last question at `asked_us` and clients at `answered_us` (0: none that is known).
+/// All in microseconds of one clock.
 pub(crate) fn due(asked_us: u64, answered_us: u64, now_us: u64, interval_us: u64) -> Due {
     let first_us = pace::next_us(asked_us, interval_us);
     let last_us = first_us.max(asked_us.saturating_add(ASKED_US));

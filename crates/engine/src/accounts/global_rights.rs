@@ -36,8 +36,8 @@ type Name = (String, String);
 /// What somebody may do by itself.
 pub(super) type Rights = HashMap<Name, GlobalRights>;
 
-/// The rights of accounts by themselves, and of roles with the roles that they have, as the two questions of the engine
-/// were answered. Where a server does not let rights be read, nobody has any.
+/// The rights of accounts by themselves, and of roles with the roles that they have, from the answers to the engine's two
+/// questions. A server that refuses the first gives nobody any rights.
 pub(super) fn of(engine: Engine, rights: Option<Vec<Row>>, edges: Option<Vec<Row>>) -> Rights {
     let own = |[user, host, first, kill, shutdown, system]: [String; 6]| {
         let rights = match engine {
