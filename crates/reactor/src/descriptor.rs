@@ -16,10 +16,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
-use crate::epoll::{Direction, Epoll, SourceId};
+use crate::driver::Driver;
+use crate::epoll::{Direction, SourceId};
 use crate::pooled::rarely;
 use crate::ring::{OpId, Ring};
-use crate::runtime::{self, Driver, Runtime};
+use crate::runtime::{self, Runtime};
 use crate::stream::Stream;
 use crate::tasks::Waiter;
 
@@ -33,20 +34,30 @@ pub(crate) struct Descriptor {
     /// It is a Unix socket.
     pub(crate) is_local: bool,
     runtime: Rc<Runtime>,
-    /// Its registration with epoll; `None` on io_uring.
-    source: Option<SourceId>,
+    /// Its registration with epoll; on io_uring `None` until a receive waits there.
+    source: Cell<Option<SourceId>>,
     /// On io_uring: the send under way that nobody waits for.
     pub(crate) sending: Cell<Option<OpId>>,
     /// The error number of such a send that failed; the next send tells it.
     send_error: Cell<Option<i32>>,
-    /// On io_uring: the last receive left bytes behind.
+    /// On io_uring: the last receive may have left bytes behind.
     pub(crate) more: Cell<bool>,
 }
 
-/// The kernel's interface, with the socket's place in it.
+/// By what the socket works.
 enum Interface<'a> {
     Ring(&'a RefCell<Ring>),
-    Epoll(&'a RefCell<Epoll>, SourceId),
+    Epoll(SourceId),
+}
+
+/// What ends a wait for something to receive.
+enum Wanted {
+    /// There is something, as far as is known.
+    Ready,
+    /// Receives go by the ring now.
+    Elsewhere,
+    /// It has waited for long, and is to give up its buffer.
+    Idle,
 }
 
 impl AsRawFd for Descriptor {
@@ -63,10 +74,8 @@ impl AsFd for Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        if let Some(source) = self.source
-            && let Driver::Epoll(epoll) = &self.runtime.driver
-        {
-            let waiters = epoll.borrow_mut().forget(source);
+        if let Some(source) = self.source.get() {
+            let waiters = self.driver().epoll.borrow_mut().forget(source);
             drop(waiters);
         }
     }
@@ -87,7 +96,7 @@ impl Descriptor {
                 let id = ring.borrow_mut().writable(&descriptor);
                 descriptor.flight(id).await;
             }
-            Interface::Epoll(_, source) => descriptor.ready(source, Direction::Send).await,
+            Interface::Epoll(source) => descriptor.ready(source, Direction::Send).await,
         }
         match descriptor.socket.take_error()? {
             Some(error) => return Err(error),
@@ -104,15 +113,18 @@ impl Descriptor {
             is_local,
             is_prepared,
         } = stream;
-        let source = match &runtime.driver {
-            Driver::Ring(_) => None,
-            Driver::Epoll(epoll) => Some(epoll.borrow_mut().register(socket.as_fd(), connected)?),
+        let source = match &runtime.driver.ring {
+            Some(_) => None,
+            None => {
+                let mut epoll = runtime.driver.epoll.borrow_mut();
+                Some(epoll.register(socket.as_fd(), connected)?)
+            }
         };
         let descriptor = Descriptor {
             socket,
             is_local,
             runtime,
-            source,
+            source: Cell::new(source),
             sending: Cell::new(None),
             more: Cell::new(false),
             send_error: Cell::new(None),
@@ -126,18 +138,47 @@ impl Descriptor {
     /// On io_uring the socket must be blocking: an operation that finds nothing to do would fail
     /// instead of waiting. Calls of our own say themselves that they must not wait.
     fn settle(&self) -> io::Result<()> {
-        match self.source {
-            None => self.socket.set_nonblocking(false),
-            Some(_) => Ok(()),
+        match self.driver().ring {
+            Some(_) => self.socket.set_nonblocking(false),
+            None => Ok(()),
         }
     }
 
+    fn driver(&self) -> &Driver {
+        &self.runtime.driver
+    }
+
     fn interface(&self) -> Interface<'_> {
-        match (&self.runtime.driver, self.source) {
-            (Driver::Ring(ring), _) => Interface::Ring(ring),
-            (Driver::Epoll(epoll), Some(source)) => Interface::Epoll(epoll, source),
-            (Driver::Epoll(_), None) => unreachable!("every socket is registered with epoll"),
+        match (&self.driver().ring, self.source.get()) {
+            (Some(ring), _) => Interface::Ring(ring),
+            (None, Some(source)) => Interface::Epoll(source),
+            (None, None) => unreachable!("without a ring every socket is registered with epoll"),
         }
+    }
+
+    /// By what the next receive waits.
+    fn receives_by(&self) -> Interface<'_> {
+        let driver = self.driver();
+        let Some(ring) = &driver.ring else {
+            return self.interface();
+        };
+        if ring.borrow().several_talk() {
+            return Interface::Ring(ring);
+        }
+        let mut epoll = driver.epoll.borrow_mut();
+        let source = match self.source.get() {
+            Some(source) => source,
+            None => match epoll.register_receives(self.socket.as_fd()) {
+                Ok(source) => source,
+                // The system has no room for it.
+                Err(_) => return Interface::Ring(ring),
+            },
+        };
+        self.source.set(Some(source));
+        if self.more.get() {
+            epoll.may_receive(source);
+        }
+        Interface::Epoll(source)
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -154,7 +195,7 @@ impl Descriptor {
             return (Err(io::ErrorKind::InvalidInput.into()), buffer);
         }
         loop {
-            let received = match self.interface() {
+            let received = match self.receives_by() {
                 Interface::Ring(ring) => {
                     let id = ring.borrow_mut().receive(self, buffer);
                     let (result, back) = self.flight(id).await;
@@ -162,9 +203,7 @@ impl Descriptor {
                     let received = usize::try_from(result);
                     received.map_err(|_| Errno::from_raw_os_error(-result))
                 }
-                Interface::Epoll(epoll, source) => {
-                    self.receive_at_once(epoll, source, &mut buffer).await
-                }
+                Interface::Epoll(source) => self.receive_at_once(source, &mut buffer).await,
             };
             match received {
                 Ok(bytes) => return (Ok(bytes), buffer),
@@ -182,29 +221,44 @@ impl Descriptor {
 
     /// Waits until there is something to receive, or the end.
     async fn wait_without_buffer(self: &Rc<Self>) {
-        if let Driver::Ring(ring) = &self.runtime.driver {
-            let id = ring.borrow_mut().readable(self);
-            self.flight(id).await;
-            self.more.set(true);
+        match self.interface() {
+            Interface::Ring(ring) => {
+                let id = ring.borrow_mut().readable(self);
+                self.flight(id).await;
+                self.more.set(true);
+            }
+            Interface::Epoll(source) => self.ready(source, Direction::Receive).await,
         }
     }
 
     /// Receives once there is something, as far as is known: a call in vain costs as much as one
     /// that brings bytes.
     async fn receive_at_once(
-        &self,
-        epoll: &RefCell<Epoll>,
+        self: &Rc<Self>,
         source: SourceId,
         buffer: &mut Vec<u8>,
     ) -> Result<usize, Errno> {
-        self.ready(source, Direction::Receive).await;
+        match self.readable(source).await {
+            Wanted::Ready => {}
+            Wanted::Idle if buffer.is_empty() => return Err(Errno::CANCELED),
+            Wanted::Idle | Wanted::Elsewhere => return Err(Errno::AGAIN),
+        }
         let room = buffer.capacity() - buffer.len();
         let received = rustix::net::recv(self, spare_capacity(buffer), RecvFlags::DONTWAIT);
         let received = received.map(|(bytes, _)| bytes);
+        let driver = self.driver();
         match received {
-            Err(Errno::AGAIN) => epoll.borrow_mut().must_wait(source, Direction::Receive),
-            Ok(bytes) if bytes < room => epoll.borrow_mut().drained(source),
+            Err(Errno::AGAIN) => {
+                self.more.set(false);
+                let mut epoll = driver.epoll.borrow_mut();
+                epoll.must_wait(source, Direction::Receive);
+            }
+            Ok(bytes) if bytes < room => driver.epoll.borrow_mut().drained(source),
             _ => {}
+        }
+        if let (Some(ring), Ok(bytes)) = (&driver.ring, received) {
+            self.more.set(bytes == room);
+            ring.borrow_mut().heard(self);
         }
         received
     }
@@ -222,8 +276,8 @@ impl Descriptor {
                 Some(sent) => (sent, buffer),
                 None => rarely(self.send_later(ring, buffer, range)).await,
             },
-            Interface::Epoll(epoll, source) => {
-                let sent = self.send_at_once(epoll, source, &buffer[range]).await;
+            Interface::Epoll(source) => {
+                let sent = self.send_at_once(source, &buffer[range]).await;
                 (sent, buffer)
             }
         }
@@ -302,12 +356,7 @@ impl Descriptor {
     }
 
     /// The peer's buffer nearly always has room, so the call comes first and the wait only after it.
-    async fn send_at_once(
-        &self,
-        epoll: &RefCell<Epoll>,
-        source: SourceId,
-        mut bytes: &[u8],
-    ) -> io::Result<()> {
+    async fn send_at_once(&self, source: SourceId, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             self.ready(source, Direction::Send).await;
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -315,7 +364,10 @@ impl Descriptor {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => epoll.borrow_mut().must_wait(source, Direction::Send),
+                Err(Errno::AGAIN) => {
+                    let mut epoll = self.driver().epoll.borrow_mut();
+                    epoll.must_wait(source, Direction::Send);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -331,7 +383,7 @@ impl Descriptor {
     /// Sees to it that what was sent before has gone out as far as there is room for it. True when
     /// all of it has.
     pub(crate) fn flush(&self) -> bool {
-        if let (Driver::Ring(ring), Some(_)) = (&self.runtime.driver, self.sending.get()) {
+        if let (Some(ring), Some(_)) = (&self.driver().ring, self.sending.get()) {
             ring.borrow_mut().flush();
         }
         self.sending.get().is_none()
@@ -339,26 +391,50 @@ impl Descriptor {
 
     /// The socket's owner has gone: what is being sent goes out as far as there is room for it.
     pub(crate) fn give_up(&self) {
-        if let (Driver::Ring(ring), Some(id)) = (&self.runtime.driver, self.sending.get()) {
+        if let (Some(ring), Some(id)) = (&self.driver().ring, self.sending.get()) {
             ring.borrow_mut().give_up(id);
         }
     }
 
-    /// Waits until the socket can go on, as far as epoll knows.
+    /// Waits by epoll until the socket can go on, as far as is known.
     async fn ready(&self, source: SourceId, direction: Direction) {
         poll_fn(|context| {
-            let Driver::Epoll(epoll) = &self.runtime.driver else {
-                return Poll::Ready(());
-            };
-            if epoll.borrow_mut().is_ready(source, direction) {
+            let mut epoll = self.driver().epoll.borrow_mut();
+            if epoll.is_ready(source, direction) {
                 return self.runtime.poll_call(context);
             }
-            let waiter = Waiter::of(context);
-            let before = epoll.borrow_mut().wait(source, direction, waiter);
+            let before = epoll.wait(source, direction, Waiter::of(context));
+            drop(epoll);
             drop(before);
             Poll::Pending
         })
         .await;
+    }
+
+    /// The same for something to receive, unless the receive is to go on in another way.
+    async fn readable(&self, source: SourceId) -> Wanted {
+        poll_fn(|context| {
+            let driver = self.driver();
+            let mut epoll = driver.epoll.borrow_mut();
+            if epoll.is_ready(source, Direction::Receive) {
+                return self.runtime.poll_call(context).map(|()| Wanted::Ready);
+            }
+            if driver
+                .ring
+                .as_ref()
+                .is_some_and(|ring| ring.borrow().several_talk())
+            {
+                return Poll::Ready(Wanted::Elsewhere);
+            }
+            if epoll.is_idle(source) {
+                return Poll::Ready(Wanted::Idle);
+            }
+            let before = epoll.wait_to_receive(source, Waiter::of(context));
+            drop(epoll);
+            drop(before);
+            Poll::Pending
+        })
+        .await
     }
 
     fn flight(&self, id: OpId) -> Flight<'_> {
@@ -380,7 +456,7 @@ impl Future for Flight<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(i32, Vec<u8>)> {
         let this = &mut *self;
-        let (Driver::Ring(ring), Some(id)) = (&this.runtime.driver, &this.id) else {
+        let (Some(ring), Some(id)) = (&this.runtime.driver.ring, &this.id) else {
             return Poll::Pending;
         };
         let taken = ring.borrow_mut().take(id);
@@ -397,7 +473,7 @@ impl Future for Flight<'_> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if let (Driver::Ring(ring), Some(id)) = (&self.runtime.driver, self.id.take()) {
+        if let (Some(ring), Some(id)) = (&self.runtime.driver.ring, self.id.take()) {
             let left = ring.borrow_mut().abandon(id);
             drop(left);
         }

@@ -1,5 +1,9 @@
 //! The kernel asked by epoll: sockets are registered once, edge-triggered, and read or written only
 //! when they can be.
+//!
+//! It carries a core alone, or stands beside a ring, which then has all but the receives of a core that
+//! serves one session (`driver`). Receives that wait are listed, so that all of them can be told to go on
+//! elsewhere, and those that have waited for long to do without a buffer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,13 +14,12 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
-use crate::remote::Remote;
 use crate::tasks::Waiter;
 
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 512;
 
-/// The bell's token; no socket's, since slots are fewer.
+/// The bells' token; no socket's, since slots are fewer.
 const BELL: u64 = u64::MAX;
 
 /// Names a registered socket. The generation tells a late event of a closed socket from one of the
@@ -48,6 +51,12 @@ struct Source {
     send: Way,
     /// The peer has closed, or the connection is broken: there may be no further event.
     over: bool,
+    /// It stands among those whose receive waits.
+    listed: bool,
+    /// For how many looks at idle receives its receive has waited.
+    looks: u8,
+    /// Its receive has waited for long: the next one is to do without a buffer.
+    idle: bool,
 }
 
 /// Which way of a socket is meant.
@@ -62,19 +71,25 @@ pub(crate) struct Epoll {
     epoll: OwnedFd,
     sources: Vec<Source>,
     free: Vec<u32>,
+    /// Sources whose receive waits, or did and has gone on since.
+    listed: Vec<SourceId>,
     events: Box<[MaybeUninit<Event>; EVENTS]>,
 }
 
 impl Epoll {
-    pub(crate) fn new(remote: &Remote) -> io::Result<Epoll> {
+    /// One that these eventfds wake, too.
+    pub(crate) fn new(bells: &[BorrowedFd<'_>]) -> io::Result<Epoll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        // Edge-triggered: it rings for every write, and is never read.
+        // Edge-triggered: it rings for every write, and is never read here.
         let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(&epoll, remote.bell(), EventData::new_u64(BELL), flags)?;
+        for bell in bells {
+            epoll::add(&epoll, bell, EventData::new_u64(BELL), flags)?;
+        }
         Ok(Epoll {
             epoll,
             sources: Vec::new(),
             free: Vec::new(),
+            listed: Vec::new(),
             events: Box::new([MaybeUninit::uninit(); EVENTS]),
         })
     }
@@ -83,6 +98,12 @@ impl Epoll {
     pub(crate) fn register(&mut self, fd: BorrowedFd<'_>, connected: bool) -> io::Result<SourceId> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         self.register_for(fd, connected, flags)
+    }
+
+    /// Registers a socket that is only received from, for as long as it is open.
+    pub(crate) fn register_receives(&mut self, fd: BorrowedFd<'_>) -> io::Result<SourceId> {
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        self.register_for(fd, false, flags)
     }
 
     fn register_for(
@@ -162,6 +183,71 @@ impl Epoll {
         self.way(id, direction).waiter.replace(waiter)
     }
 
+    /// Wakes `waiter` once there is something to receive, when the receive is to go on elsewhere, or when it has
+    /// waited for long. Returns who waited before.
+    pub(crate) fn wait_to_receive(&mut self, id: SourceId, waiter: Waiter) -> Option<Waiter> {
+        let source = &mut self.sources[id.slot as usize];
+        if !source.listed {
+            (source.listed, source.looks) = (true, 0);
+            self.listed.push(id);
+        }
+        source.receive.waiter.replace(waiter)
+    }
+
+    /// Receives that wait, each of which may hold room.
+    #[cfg(test)]
+    pub(crate) fn receives_with_room(&self) -> usize {
+        let waits = |id: &&SourceId| self.sources[id.slot as usize].receive.waiter.is_some();
+        self.listed.iter().filter(waits).count()
+    }
+
+    /// There is something to receive, as somebody else has seen.
+    pub(crate) fn may_receive(&mut self, id: SourceId) {
+        self.way(id, Direction::Receive).ready = true;
+    }
+
+    /// True when its receive has been told that it is idle. It is told once.
+    pub(crate) fn is_idle(&mut self, id: SourceId) -> bool {
+        std::mem::take(&mut self.sources[id.slot as usize].idle)
+    }
+
+    /// True when somebody may wait to receive.
+    pub(crate) fn has_receives(&self) -> bool {
+        !self.listed.is_empty()
+    }
+
+    /// Wakes all who wait to receive.
+    pub(crate) fn wake_receives(&mut self, woken: &mut Vec<Waiter>) {
+        let Epoll {
+            sources, listed, ..
+        } = self;
+        for id in listed.drain(..) {
+            if let Some(source) = current(sources, id) {
+                source.listed = false;
+                woken.extend(source.receive.waiter.take());
+            }
+        }
+    }
+
+    /// Looks at all receives that wait, and wakes those that have waited at so many looks: they are idle.
+    pub(crate) fn wake_idle(&mut self, looks: u8, woken: &mut Vec<Waiter>) {
+        let Epoll {
+            sources, listed, ..
+        } = self;
+        listed.retain(|&id| {
+            let Some(source) = current(sources, id) else {
+                return false;
+            };
+            source.looks += 1;
+            source.idle = source.receive.waiter.is_some() && source.looks >= looks;
+            if source.idle {
+                woken.extend(source.receive.waiter.take());
+            }
+            source.listed = source.receive.waiter.is_some();
+            source.listed
+        });
+    }
+
     /// The kernel has said that the socket must wait.
     pub(crate) fn must_wait(&mut self, id: SourceId, direction: Direction) {
         self.way(id, direction).ready = false;
@@ -174,20 +260,22 @@ impl Epoll {
         source.receive.ready = source.over;
     }
 
-    /// Takes events; waits for one for at most `wait`, for ever without.
-    pub(crate) fn turn(&mut self, wait: Option<Duration>, woken: &mut Vec<Waiter>) {
+    /// Takes events; waits for one for at most `wait`, for ever without. True when a bell has rung.
+    pub(crate) fn turn(&mut self, wait: Option<Duration>, woken: &mut Vec<Waiter>) -> bool {
         let limit = wait.map(|wait| Timespec {
             tv_sec: wait.as_secs() as i64,
             tv_nsec: i64::from(wait.subsec_nanos()),
         });
         let events = match epoll::wait(self.epoll.as_fd(), &mut self.events[..], limit.as_ref()) {
             Ok((events, _)) => events,
-            Err(Errno::INTR) => return,
+            Err(Errno::INTR) => return false,
             Err(error) => panic!("epoll_wait on a healthy epoll: {error}"),
         };
+        let mut rang = false;
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == BELL {
+                rang = true;
                 continue;
             }
             let Some(source) = self.sources.get_mut(token as u32 as usize) else {
@@ -200,11 +288,19 @@ impl Epoll {
                 source.over = true;
             }
             if source.over || flags.contains(EventFlags::IN) {
+                (source.looks, source.idle) = (0, false);
                 source.receive.open(woken);
             }
             if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
                 source.send.open(woken);
             }
         }
+        rang
     }
+}
+
+/// The source of this id, unless it has been forgotten.
+fn current(sources: &mut [Source], id: SourceId) -> Option<&mut Source> {
+    let source = sources.get_mut(id.slot as usize);
+    source.filter(|source| source.generation == id.generation)
 }

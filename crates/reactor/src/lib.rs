@@ -5,8 +5,8 @@
 //! kernel's interface shows in these.
 //!
 //! How a core works (`runtime`): it runs the tasks that were woken (`tasks`), then asks the kernel
-//! once, by `ring` or `epoll`, for all that has happened, waiting only when no task can run; then it
-//! moves the time (`timers`) and takes the wakings of other threads (`remote`). On io_uring all
+//! once, by `ring` or `epoll` (`driver` says by which), for all that has happened, waiting only when no task can
+//! run; then it moves the time (`timers`) and takes the wakings of other threads (`remote`). On io_uring all
 //! that the tasks of a turn have started is handed over by that one call.
 //!
 //! Invariants: what runs on a core stays on it (futures are not `Send`); messages and wakers are the
@@ -29,6 +29,7 @@ mod cores;
 mod counting;
 mod credentials;
 mod descriptor;
+mod driver;
 mod epoll;
 mod listening;
 mod mapped;

@@ -18,6 +18,7 @@ use io_uring::{IoUring, Probe, opcode};
 
 use crate::descriptor::Descriptor;
 use crate::remote::Remote;
+use crate::ring::readiness::{Signal, Talkers};
 use crate::tasks::Waiter;
 
 /// Entries between two calls. Above what a busy core starts in one turn; when it is full, what it
@@ -76,31 +77,6 @@ pub(crate) struct Op {
     waiter: Option<Waiter>,
 }
 
-/// Completed receives for which a core that heard a third peer takes it that several talk.
-const COMPANY: u32 = 32;
-
-/// Whose bytes came last. A client and its server are two; a third means that another session works, and then what
-/// is sent had better share the next call to the kernel with what that one does.
-#[derive(Default)]
-struct Talkers {
-    last: [usize; 2],
-    company: u32,
-}
-
-impl Talkers {
-    fn heard(&mut self, descriptor: &Rc<Descriptor>) {
-        let one = Rc::as_ptr(descriptor).addr();
-        if self.last.contains(&one) {
-            self.company = self.company.saturating_sub(1);
-            return;
-        }
-        if self.last[0] != 0 {
-            self.company = COMPANY;
-        }
-        self.last = [self.last[1], one];
-    }
-}
-
 /// A ring with its operations.
 pub(crate) struct Ring {
     ring: IoUring,
@@ -120,6 +96,7 @@ pub(crate) struct Ring {
     /// Empty buffers for such sends.
     spares: Vec<Vec<u8>>,
     talkers: Talkers,
+    signal: Signal,
     /// Calls to the kernel that handed over or waited.
     #[cfg(test)]
     pub(crate) enters: usize,
@@ -142,6 +119,7 @@ impl Ring {
             .setup_defer_taskrun()
             .build(ENTRIES)?;
         check(&ring)?;
+        let signal = Signal::of(&ring)?;
         let mut ring = Ring {
             ring,
             ops: Vec::new(),
@@ -154,6 +132,7 @@ impl Ring {
             soon: 0,
             spares: Vec::new(),
             talkers: Talkers::default(),
+            signal,
             #[cfg(test)]
             enters: 0,
             #[cfg(test)]
@@ -230,7 +209,7 @@ impl Ring {
     /// Others have something for the next call to the kernel: sends were started since the last turn that nobody
     /// waits for, or several sessions work, which have something all the time.
     pub(crate) fn has_company(&self) -> bool {
-        self.soon > 0 || self.talkers.company > 0
+        self.soon > 0 || self.several_talk()
     }
 
     /// A send that nobody waits for has ended, or has not sent all.
@@ -579,5 +558,6 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 mod idle;
+mod readiness;
 #[cfg(test)]
 mod tests;

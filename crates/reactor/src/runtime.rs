@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::cores::Io;
-use crate::epoll::Epoll;
+use crate::driver::Driver;
 use crate::remote::{Remote, TaskId};
 use crate::ring::Ring;
 use crate::tasks::{Tasks, Waiter, start};
@@ -22,21 +22,6 @@ const TASKS_PER_TURN: usize = 1024;
 
 /// System calls that a task may do in one go; then others have their turn.
 const CALLS_PER_RUN: u32 = 64;
-
-/// How the kernel is asked.
-pub(crate) enum Driver {
-    Ring(Box<RefCell<Ring>>),
-    Epoll(RefCell<Epoll>),
-}
-
-impl Driver {
-    fn new(io: Io, remote: &Arc<Remote>) -> io::Result<Driver> {
-        match io {
-            Io::Epoll => Epoll::new(remote).map(|epoll| Driver::Epoll(RefCell::new(epoll))),
-            _ => Ring::new(remote).map(|ring| Driver::Ring(Box::new(RefCell::new(ring)))),
-        }
-    }
-}
 
 /// One core. It belongs to its thread.
 pub(crate) struct Runtime {
@@ -59,12 +44,12 @@ pub(crate) fn current() -> Option<Rc<Runtime>> {
 }
 
 /// To be called from time to time on a core, as once a second: sockets on which nothing has come for some of these
-/// times give up the memory in which they would receive it. On epoll nothing is given up.
+/// times give up the memory in which they would receive it.
 pub fn recall_idle_receives() {
-    if let Some(runtime) = current()
-        && let Driver::Ring(ring) = &runtime.driver
-    {
-        ring.borrow_mut().recall_idle();
+    if let Some(runtime) = current() {
+        let mut woken = Vec::new();
+        runtime.driver.recall_idle(&mut woken);
+        woken.into_iter().for_each(Waiter::wake);
     }
 }
 
@@ -140,10 +125,7 @@ impl Runtime {
         } else {
             self.until_next_timer()
         };
-        match &self.driver {
-            Driver::Ring(ring) => ring.borrow_mut().turn(wait, woken),
-            Driver::Epoll(epoll) => epoll.borrow_mut().turn(wait, woken),
-        }
+        self.driver.turn(wait, woken);
         self.remote.up(|task| self.tasks.queue(task));
         let now_us = clock::turned();
         if self.timers.borrow().next().is_some() {
@@ -197,7 +179,7 @@ struct End<'a>(&'a Rc<Runtime>);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.tasks.close();
-        if let Driver::Ring(ring) = &self.0.driver {
+        if let Some(ring) = &self.0.driver.ring {
             ring.borrow_mut().end();
         }
         self.0.remote.leave();

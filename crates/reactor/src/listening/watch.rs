@@ -10,7 +10,7 @@ use std::task::Poll;
 use crate::epoll::{Direction, SourceId};
 use crate::listening::listener::Listener;
 use crate::ring::OpId;
-use crate::runtime::{self, Driver, Runtime};
+use crate::runtime::{self, Runtime};
 use crate::tasks::Waiter;
 
 /// The wait of one core at one listener. Dropped, it is over for the kernel, too.
@@ -27,9 +27,9 @@ impl Watch {
     /// Of this core.
     pub(crate) fn new(listener: Arc<Listener>) -> io::Result<Watch> {
         let runtime = runtime::current().ok_or_else(|| io::Error::other("not on a core"))?;
-        let source = match &runtime.driver {
-            Driver::Ring(_) => None,
-            Driver::Epoll(epoll) => Some(epoll.borrow_mut().watch(listener.as_fd())?),
+        let source = match &runtime.driver.ring {
+            Some(_) => None,
+            None => Some(runtime.driver.epoll.borrow_mut().watch(listener.as_fd())?),
         };
         Ok(Watch {
             listener,
@@ -47,15 +47,15 @@ impl Watch {
     pub(crate) async fn ready(&mut self) {
         poll_fn(|context| {
             let waiter = Waiter::of(context);
-            let before = match (&self.runtime.driver, self.source) {
-                (Driver::Epoll(epoll), Some(source)) => {
-                    let mut epoll = epoll.borrow_mut();
+            let before = match (&self.runtime.driver.ring, self.source) {
+                (_, Some(source)) => {
+                    let mut epoll = self.runtime.driver.epoll.borrow_mut();
                     if epoll.is_ready(source, Direction::Receive) {
                         return self.runtime.poll_call(context);
                     }
                     epoll.wait(source, Direction::Receive, waiter)
                 }
-                (Driver::Ring(ring), _) => {
+                (Some(ring), None) => {
                     let mut ring = ring.borrow_mut();
                     let op = *self
                         .op
@@ -66,7 +66,7 @@ impl Watch {
                     }
                     ring.wait(&op, waiter)
                 }
-                (Driver::Epoll(_), None) => unreachable!("it was registered when it was made"),
+                (None, None) => unreachable!("it was registered when it was made"),
             };
             drop(before);
             Poll::Pending
@@ -76,25 +76,26 @@ impl Watch {
 
     /// The kernel has said that there is nobody.
     pub(crate) fn is_empty(&mut self) {
-        if let (Driver::Epoll(epoll), Some(source)) = (&self.runtime.driver, self.source) {
-            epoll.borrow_mut().must_wait(source, Direction::Receive);
+        if let Some(source) = self.source {
+            let mut epoll = self.runtime.driver.epoll.borrow_mut();
+            epoll.must_wait(source, Direction::Receive);
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        match (&self.runtime.driver, self.source, self.op.take()) {
-            (Driver::Epoll(epoll), Some(source), _) => {
-                let waiters = epoll.borrow_mut().unwatch(self.listener.as_fd(), source);
-                drop(waiters);
-            }
-            (Driver::Ring(ring), _, Some(op)) => {
-                let left = ring.borrow_mut().abandon(op);
-                drop(left);
-                ring.borrow_mut().flush();
-            }
-            _ => {}
+        let driver = &self.runtime.driver;
+        if let Some(source) = self.source {
+            let mut epoll = driver.epoll.borrow_mut();
+            let waiters = epoll.unwatch(self.listener.as_fd(), source);
+            drop(epoll);
+            drop(waiters);
+        }
+        if let (Some(ring), Some(op)) = (&driver.ring, self.op.take()) {
+            let left = ring.borrow_mut().abandon(op);
+            drop(left);
+            ring.borrow_mut().flush();
         }
     }
 }

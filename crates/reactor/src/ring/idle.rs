@@ -12,9 +12,7 @@ use io_uring::types::Fd;
 
 use super::{Kind, OpId, Phase, Ring};
 use crate::descriptor::Descriptor;
-
-/// At so many looks a receive has to wait before it is recalled.
-pub(super) const LOOKS: u8 = 3;
+use crate::driver::IDLE_LOOKS;
 
 /// Receives that are recalled by one look: a crowd of them does not hold up the core.
 const RECALLS_MAX: usize = 1024;
@@ -31,7 +29,7 @@ impl Ring {
                 continue;
             }
             op.looks = op.looks.saturating_add(1);
-            if op.looks >= LOOKS && recalled < RECALLS_MAX {
+            if op.looks >= IDLE_LOOKS && recalled < RECALLS_MAX {
                 op.looks = 0;
                 recalled += 1;
                 self.cancel(slot);
@@ -49,10 +47,10 @@ impl Ring {
         OpId(slot)
     }
 
-    /// Room that receives in flight hold, in bytes.
+    /// Receives in flight, each of which holds room.
     #[cfg(test)]
-    pub(crate) fn receive_room(&self) -> usize {
+    pub(crate) fn receives_with_room(&self) -> usize {
         let receives = self.ops.iter().filter(|op| op.kind == Kind::Receive);
-        receives.map(|op| op.buffer.capacity()).sum()
+        receives.count()
     }
 }

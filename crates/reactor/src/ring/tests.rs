@@ -1,31 +1,22 @@
-//! Sends that nobody waits for and the wait for the next event share one call to the kernel.
+//! Sends that nobody waits for and the wait for the next event share one call to the kernel; receives of a core that
+//! serves one session wait by epoll.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::idle::LOOKS;
+use super::Ring;
 use crate::cores::Io;
-use crate::runtime::{Driver, Runtime};
+use crate::driver::IDLE_LOOKS;
+use crate::runtime::Runtime;
 use crate::sock::Sock;
 
 const ROUNDS: usize = 50;
 
-fn enters(runtime: &Runtime) -> usize {
-    match &runtime.driver {
-        Driver::Ring(ring) => ring.borrow().enters,
-        Driver::Epoll(_) => 0,
-    }
-}
-
-/// Sends that had a call of their own.
-fn direct(runtime: &Runtime) -> usize {
-    match &runtime.driver {
-        Driver::Ring(ring) => ring.borrow().direct,
-        Driver::Epoll(_) => 0,
-    }
+fn ring(runtime: &Runtime) -> &RefCell<Ring> {
+    runtime.driver.ring.as_ref().expect("it was asked for")
 }
 
 fn pair() -> (Sock, UnixStream) {
@@ -47,11 +38,11 @@ async fn send(sock: &Sock, bytes: &[u8]) {
         .expect("the peer is there");
 }
 
-/// Calls to the kernel of a task that sends to each of so many peers in turns and receives an answer. Nothing else
-/// happens on the core.
-fn in_turns(peers: usize) -> Option<usize> {
+/// Sends by calls of their own, and calls to the ring, of a task that sends to each of so many peers in turns and
+/// receives an answer. Nothing else happens on the core.
+fn in_turns(peers: usize) -> Option<(usize, usize)> {
     let runtime = Runtime::new(Io::IoUring).ok()?;
-    let counted = Rc::new(Cell::new(0));
+    let counted = Rc::new(Cell::new((0, 0)));
     let (of_main, of_runtime) = (counted.clone(), runtime.clone());
     runtime.run(async move {
         let ends: Vec<(Sock, UnixStream)> = (0..peers).map(|_| pair()).collect();
@@ -71,7 +62,9 @@ fn in_turns(peers: usize) -> Option<usize> {
                 assert_eq!(receive(here).await, b"ping");
             }
         }
-        of_main.set(direct(&of_runtime));
+        let ring = ring(&of_runtime).borrow();
+        of_main.set((ring.direct, ring.enters));
+        drop(ring);
         for (_, there) in &ends {
             let _ = there.shutdown(std::net::Shutdown::Both);
         }
@@ -83,13 +76,17 @@ fn in_turns(peers: usize) -> Option<usize> {
     Some(counted.get())
 }
 
-/// One session sends by calls of its own; where several work, what they send goes with the wait.
+/// One session sends by calls of its own, and waits by epoll; where several work, what they send goes with the wait.
 #[test]
-fn sends_share_the_wait_where_several_sessions_work() {
-    let Some(alone) = in_turns(2) else { return };
+fn calls_are_shared_where_several_sessions_work() {
+    let Some((alone, enters)) = in_turns(2) else {
+        return;
+    };
     assert_eq!(alone, 2 * ROUNDS, "a client and its server");
-    let several = in_turns(4).expect("as before");
+    assert!(enters <= 8, "{enters} calls to a ring with nothing to do");
+    let (several, enters) = in_turns(4).expect("as before");
     assert!(several <= 8, "{several} sends had a call of their own");
+    assert!(enters >= 4 * ROUNDS - 8, "{enters} calls to the ring");
 }
 
 /// Two tasks answer each other over two connections, beside one that does the same, so that none is alone: each
@@ -106,7 +103,7 @@ fn a_turn_that_sends_asks_the_kernel_once() {
             let (one, other) = UnixStream::pair().expect("a pair of sockets");
             [one, other].map(|end| Sock::adopt(end).expect("a fresh socket"))
         });
-        let before = enters(&of_runtime);
+        let before = ring(&of_runtime).borrow().enters;
         let tasks = pairs.map(|[one, other]| {
             let answers = crate::spawn(async move {
                 for _ in 0..ROUNDS {
@@ -125,7 +122,7 @@ fn a_turn_that_sends_asks_the_kernel_once() {
         for task in tasks.into_iter().flatten() {
             task.join().await.expect("it ends");
         }
-        of_main.set(enters(&of_runtime) - before);
+        of_main.set(ring(&of_runtime).borrow().enters - before);
     });
     // A round of all is two turns: one in which both ask, and one in which both are answered. A call for the sends
     // of each turn alone would make it four.
@@ -204,41 +201,35 @@ fn a_full_peer_keeps_nobody_else_waiting() {
 }
 
 /// A receive that waits for long has no buffer, and then gets what comes as any other, into as much room.
-#[test]
-fn an_idle_receive_holds_no_buffer_and_loses_nothing() {
-    let Ok(runtime) = Runtime::new(Io::IoUring) else {
+fn an_idle_receive_holds_no_buffer_and_loses_nothing(io: Io, several: bool) {
+    let Ok(runtime) = Runtime::new(io) else {
         return;
     };
     let of_runtime = runtime.clone();
     runtime.run(async move {
-        let Driver::Ring(ring) = &of_runtime.driver else {
-            unreachable!("it was asked for");
-        };
-        let room = || ring.borrow().receive_room();
+        let held = Rc::new(Cell::new(0_isize));
+        let driver = &of_runtime.driver;
         let look = async || {
-            ring.borrow_mut().recall_idle();
+            if let Some(ring) = &driver.ring {
+                ring.borrow_mut().pretend_that_several_talk(several);
+            }
+            crate::recall_idle_receives();
             crate::sleep(Duration::from_millis(1)).await;
         };
-        // On a busy machine the receiver may run behind this task.
-        let both_wait = async || {
-            while room() < 2000 {
-                crate::sleep(Duration::from_millis(1)).await;
-            }
+        let room = || {
+            let ring = driver.ring.as_ref();
+            let by_ring = ring.map_or(0, |ring| ring.borrow().receives_with_room());
+            by_ring + driver.epoll.borrow().receives_with_room()
         };
-        let one_is_idle = async || {
-            let mut looks = 0_u32;
-            while room() > 1000 {
-                look().await;
-                looks += 1;
-            }
-            assert!(looks >= u32::from(LOOKS), "after {looks}");
-        };
+        look().await;
         let (idle, mut there) = pair();
         let (part, mut other) = pair();
+        let of_task = held.clone();
         let idle = crate::spawn(async move {
             let mut heard = Vec::new();
             let mut buffer = Vec::with_capacity(1000);
             loop {
+                of_task.set(of_task.get() + 1);
                 let (received, mut back) = idle.recv(buffer).await;
                 if received.expect("the peer is there") == 0 {
                     return heard;
@@ -254,18 +245,48 @@ fn an_idle_receive_holds_no_buffer_and_loses_nothing() {
             buffer.push(b'a');
             part.recv(buffer).await.1
         });
-        both_wait().await;
+        // On a busy machine a receiver may run behind this task.
+        let both_wait = async |receives| {
+            while held.get() < receives || room() < 2 {
+                crate::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let one_is_idle = async || {
+            let mut looks = 0_u32;
+            while room() > 1 {
+                look().await;
+                looks += 1;
+            }
+            assert!(looks >= u32::from(IDLE_LOOKS), "after {looks}");
+            while room() != 1 {
+                crate::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        both_wait(1).await;
         one_is_idle().await;
-        assert_eq!(room(), 1000, "that of the other one");
-        for word in [&b"ping"[..], b"pong"] {
+        for (receives, word) in (2..).zip([&b"ping"[..], b"pong"]) {
             there.write_all(word).expect("somebody waits");
-            both_wait().await;
+            both_wait(receives).await;
             one_is_idle().await;
-            assert_eq!(room(), 1000);
         }
         drop(there);
         assert_eq!(idle.join().await.expect("no panic"), b"pingpong");
         other.write_all(b"b").expect("somebody waits");
         assert_eq!(part.join().await.expect("no panic"), b"ab");
     });
+}
+
+#[test]
+fn an_idle_receive_of_several_holds_no_buffer() {
+    an_idle_receive_holds_no_buffer_and_loses_nothing(Io::IoUring, true);
+}
+
+#[test]
+fn an_idle_receive_by_epoll_beside_a_ring_holds_no_buffer() {
+    an_idle_receive_holds_no_buffer_and_loses_nothing(Io::IoUring, false);
+}
+
+#[test]
+fn an_idle_receive_by_epoll_alone_holds_no_buffer() {
+    an_idle_receive_holds_no_buffer_and_loses_nothing(Io::Epoll, false);
 }

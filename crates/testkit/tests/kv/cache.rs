@@ -437,6 +437,9 @@ fn nobody_at_two_routers_reads_what_is_old_on_mysql() {
     nobody_at_two_routers_reads_what_is_old(Release::MySql80);
 }
 
+/// A planted fault shows before so many.
+const READS_UNTIL_FOUND: u64 = 200_000_000;
+
 /// What the proof itself is worth.
 fn finds(plant: Plant) {
     let Some(farm) = farm(Release::Installed, "1") else {
@@ -447,7 +450,7 @@ fn finds(plant: Plant) {
     std::fs::write(faults.join(plant.name()), "").expect("a file");
     fill(&farm);
     let primary = here(primary_port(&farm));
-    let wrong = load(&[place(&farm)], primary, 20_000_000, |_| {});
+    let wrong = load(&[place(&farm)], primary, READS_UNTIL_FOUND, |_| {});
     assert!(!wrong.is_empty(), "{plant:?} was not found");
 }
 
