@@ -162,7 +162,7 @@ impl Descriptor {
         let Some(ring) = &driver.ring else {
             return self.interface();
         };
-        if ring.borrow().several_talk() {
+        if ring.borrow().messages_come_together() {
             return Interface::Ring(ring);
         }
         let mut epoll = driver.epoll.borrow_mut();
@@ -256,9 +256,8 @@ impl Descriptor {
             Ok(bytes) if bytes < room => driver.epoll.borrow_mut().drained(source),
             _ => {}
         }
-        if let (Some(ring), Ok(bytes)) = (&driver.ring, received) {
+        if let Ok(bytes) = received {
             self.more.set(bytes == room);
-            ring.borrow_mut().heard(self);
         }
         received
     }
@@ -422,7 +421,7 @@ impl Descriptor {
             if driver
                 .ring
                 .as_ref()
-                .is_some_and(|ring| ring.borrow().several_talk())
+                .is_some_and(|ring| ring.borrow().messages_come_together())
             {
                 return Poll::Ready(Wanted::Elsewhere);
             }

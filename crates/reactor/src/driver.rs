@@ -1,8 +1,8 @@
 //! How a core asks the kernel: by epoll, or by a ring with an epoll beside it.
 //!
-//! The ring's one call hands over what many sessions have started and takes what many have got. Where a core
-//! serves one session there is nothing to share, and an operation costs more than a call: then receives wait by
-//! epoll, and the ring has the rest. As soon as a third peer talks, whoever waits by epoll is woken and goes on by
+//! The ring's one call hands over what many sessions have started and takes what many have got. Where one message
+//! comes at a time there is nothing to share, and an operation costs more than a call: then receives wait by epoll,
+//! and the ring has the rest. When messages begin to come together, whoever waits by epoll is woken and goes on by
 //! the ring. So no receive waits by both, and the core sleeps in one of them: in epoll while a receive waits there,
 //! which the ring wakes by an eventfd, and else in the ring.
 
@@ -53,22 +53,24 @@ impl Driver {
         };
         // While the ring works, sockets may be closed, which epoll then hears of: it is not borrowed meanwhile.
         let mut ring = ring.borrow_mut();
-        if ring.several_talk() {
+        if ring.messages_come_together() {
             self.epoll.borrow_mut().wake_receives(woken);
         }
         if !self.epoll.borrow().has_receives() {
             ring.signal(false);
-            return ring.turn(unless_woken(wait, woken), woken);
+            ring.turn(unless_woken(wait, woken), woken);
+            return ring.turned(0);
         }
         // The bell says nothing of what was done before it was asked for.
         if ring.signal(true) || ring.has_queued() {
             ring.flush_into(woken);
         }
         let wait = unless_woken(wait, woken);
-        let rang = self.epoll.borrow_mut().turn(wait, woken);
-        if rang {
+        let events = self.epoll.borrow_mut().turn(wait, woken);
+        if events.rang {
             ring.flush_into(woken);
         }
+        ring.turned(events.receives);
     }
 
     /// Has receives that have waited for long give up their buffers.

@@ -66,6 +66,15 @@ pub(crate) enum Direction {
     Send,
 }
 
+/// What has happened at one look.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// A bell has.
+    pub(crate) rang: bool,
+    /// So many who waited to receive can.
+    pub(crate) receives: u32,
+}
+
 /// An epoll instance with its sockets.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
@@ -260,22 +269,22 @@ impl Epoll {
         source.receive.ready = source.over;
     }
 
-    /// Takes events; waits for one for at most `wait`, for ever without. True when a bell has rung.
-    pub(crate) fn turn(&mut self, wait: Option<Duration>, woken: &mut Vec<Waiter>) -> bool {
+    /// Takes events; waits for one for at most `wait`, for ever without.
+    pub(crate) fn turn(&mut self, wait: Option<Duration>, woken: &mut Vec<Waiter>) -> Events {
         let limit = wait.map(|wait| Timespec {
             tv_sec: wait.as_secs() as i64,
             tv_nsec: i64::from(wait.subsec_nanos()),
         });
         let events = match epoll::wait(self.epoll.as_fd(), &mut self.events[..], limit.as_ref()) {
             Ok((events, _)) => events,
-            Err(Errno::INTR) => return false,
+            Err(Errno::INTR) => return Events::default(),
             Err(error) => panic!("epoll_wait on a healthy epoll: {error}"),
         };
-        let mut rang = false;
+        let mut all = Events::default();
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == BELL {
-                rang = true;
+                all.rang = true;
                 continue;
             }
             let Some(source) = self.sources.get_mut(token as u32 as usize) else {
@@ -289,13 +298,14 @@ impl Epoll {
             }
             if source.over || flags.contains(EventFlags::IN) {
                 (source.looks, source.idle) = (0, false);
+                all.receives += u32::from(source.receive.waiter.is_some());
                 source.receive.open(woken);
             }
             if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
                 source.send.open(woken);
             }
         }
-        rang
+        all
     }
 }
 

@@ -18,7 +18,7 @@ use io_uring::{IoUring, Probe, opcode};
 
 use crate::descriptor::Descriptor;
 use crate::remote::Remote;
-use crate::ring::readiness::{Signal, Talkers};
+use crate::ring::readiness::{Sharing, Signal};
 use crate::tasks::Waiter;
 
 /// Entries between two calls. Above what a busy core starts in one turn; when it is full, what it
@@ -95,7 +95,7 @@ pub(crate) struct Ring {
     soon: usize,
     /// Empty buffers for such sends.
     spares: Vec<Vec<u8>>,
-    talkers: Talkers,
+    sharing: Sharing,
     signal: Signal,
     /// Calls to the kernel that handed over or waited.
     #[cfg(test)]
@@ -131,7 +131,7 @@ impl Ring {
             ending: false,
             soon: 0,
             spares: Vec::new(),
-            talkers: Talkers::default(),
+            sharing: Sharing::default(),
             signal,
             #[cfg(test)]
             enters: 0,
@@ -204,12 +204,6 @@ impl Ring {
             .flags(libc::MSG_NOSIGNAL | patience);
         self.push(&entry.build().user_data(self.user_data(slot)));
         self.soon += usize::from(at_once);
-    }
-
-    /// Others have something for the next call to the kernel: sends were started since the last turn that nobody
-    /// waits for, or several sessions work, which have something all the time.
-    pub(crate) fn has_company(&self) -> bool {
-        self.soon > 0 || self.several_talk()
     }
 
     /// A send that nobody waits for has ended, or has not sent all.
@@ -397,7 +391,7 @@ impl Ring {
                     if let (Kind::Receive, Some(descriptor)) = (op.kind, &op.descriptor) {
                         let more = io_uring::cqueue::sock_nonempty(completion.flags());
                         descriptor.more.set(more);
-                        self.talkers.heard(descriptor);
+                        self.sharing.came(1);
                     }
                     self.woken.extend(op.waiter.take());
                     if slot == self.bell && !self.ending {

@@ -144,11 +144,11 @@ impl Runtime {
         Some(Duration::from_millis(wait_us.div_ceil(1000)))
     }
 
-    /// True when the running task is the only one that has anything to do, in this turn and in those before. Counts
-    /// the system call that this is asked for; a task that has had its share is not alone any more.
+    /// True when the running task may send by a call of its own: there is nothing to share one with. Counts this call; a
+    /// task that has had its share is not alone any more.
     pub(crate) fn is_alone(&self, ring: &RefCell<Ring>) -> bool {
         let left = self.calls_left.get();
-        if left == 0 || self.tasks.has_queued() || ring.borrow().has_company() {
+        if left == 0 || ring.borrow().messages_come_together() {
             return false;
         }
         self.calls_left.set(left - 1);

@@ -76,27 +76,25 @@ fn in_turns(peers: usize) -> Option<(usize, usize)> {
     Some(counted.get())
 }
 
-/// One session sends by calls of its own, and waits by epoll; where several work, what they send goes with the wait.
+/// Where one message comes at a time, whoever sends has a call of its own, and receives wait by epoll.
 #[test]
-fn calls_are_shared_where_several_sessions_work() {
-    let Some((alone, enters)) = in_turns(2) else {
-        return;
-    };
-    assert_eq!(alone, 2 * ROUNDS, "a client and its server");
-    assert!(enters <= 8, "{enters} calls to a ring with nothing to do");
-    let (several, enters) = in_turns(4).expect("as before");
-    assert!(several <= 8, "{several} sends had a call of their own");
-    assert!(enters >= 4 * ROUNDS - 8, "{enters} calls to the ring");
+fn calls_are_their_own_where_nothing_is_shared() {
+    for peers in [2, 4] {
+        let Some((direct, enters)) = in_turns(peers) else {
+            return;
+        };
+        assert_eq!(direct, peers * ROUNDS);
+        assert!(enters <= 8, "{enters} calls to a ring with nothing to do");
+    }
 }
 
-/// Two tasks answer each other over two connections, beside one that does the same, so that none is alone: each
-/// turn has sends of two.
+/// Two tasks answer each other, beside two that do the same: each turn has sends of two, and messages for two.
 #[test]
 fn a_turn_that_sends_asks_the_kernel_once() {
     let Ok(runtime) = Runtime::new(Io::IoUring) else {
         return;
     };
-    let counted = Rc::new(Cell::new(0));
+    let counted = Rc::new(Cell::new((0, 0)));
     let (of_main, of_runtime) = (counted.clone(), runtime.clone());
     runtime.run(async move {
         let pairs = [(); 2].map(|()| {
@@ -122,16 +120,19 @@ fn a_turn_that_sends_asks_the_kernel_once() {
         for task in tasks.into_iter().flatten() {
             task.join().await.expect("it ends");
         }
-        of_main.set(ring(&of_runtime).borrow().enters - before);
+        let ring = ring(&of_runtime).borrow();
+        of_main.set((ring.direct, ring.enters - before));
     });
+    let (direct, enters) = counted.get();
+    // It takes some turns to show.
+    assert!(
+        direct <= 2 * ROUNDS,
+        "{direct} sends had calls of their own"
+    );
     // A round of all is two turns: one in which both ask, and one in which both are answered. A call for the sends
     // of each turn alone would make it four.
     let most = 2 * ROUNDS + ROUNDS / 2;
-    assert!(
-        counted.get() <= most,
-        "{} calls in {ROUNDS} rounds",
-        counted.get()
-    );
+    assert!(enters <= most, "{enters} calls in {ROUNDS} rounds");
 }
 
 /// The wait must not be for a completion too many: a task that sends twice waits for its first send.
@@ -200,6 +201,22 @@ fn a_full_peer_keeps_nobody_else_waiting() {
     });
 }
 
+/// Receives until the end, each time into as much room, and counts the receives.
+async fn hear_all(sock: Sock, begun: Rc<Cell<usize>>) -> Vec<u8> {
+    let mut heard = Vec::new();
+    let mut buffer = Vec::with_capacity(1000);
+    loop {
+        begun.set(begun.get() + 1);
+        let (received, mut back) = sock.recv(buffer).await;
+        if received.expect("the peer is there") == 0 {
+            return heard;
+        }
+        assert!(back.capacity() >= 1000);
+        heard.append(&mut back);
+        buffer = back;
+    }
+}
+
 /// A receive that waits for long has no buffer, and then gets what comes as any other, into as much room.
 fn an_idle_receive_holds_no_buffer_and_loses_nothing(io: Io, several: bool) {
     let Ok(runtime) = Runtime::new(io) else {
@@ -207,11 +224,12 @@ fn an_idle_receive_holds_no_buffer_and_loses_nothing(io: Io, several: bool) {
     };
     let of_runtime = runtime.clone();
     runtime.run(async move {
-        let held = Rc::new(Cell::new(0_isize));
+        let begun = Rc::new(Cell::new(0));
         let driver = &of_runtime.driver;
         let look = async || {
             if let Some(ring) = &driver.ring {
-                ring.borrow_mut().pretend_that_several_talk(several);
+                ring.borrow_mut()
+                    .pretend_that_messages_come_together(several);
             }
             crate::recall_idle_receives();
             crate::sleep(Duration::from_millis(1)).await;
@@ -224,21 +242,7 @@ fn an_idle_receive_holds_no_buffer_and_loses_nothing(io: Io, several: bool) {
         look().await;
         let (idle, mut there) = pair();
         let (part, mut other) = pair();
-        let of_task = held.clone();
-        let idle = crate::spawn(async move {
-            let mut heard = Vec::new();
-            let mut buffer = Vec::with_capacity(1000);
-            loop {
-                of_task.set(of_task.get() + 1);
-                let (received, mut back) = idle.recv(buffer).await;
-                if received.expect("the peer is there") == 0 {
-                    return heard;
-                }
-                assert!(back.capacity() >= 1000);
-                heard.append(&mut back);
-                buffer = back;
-            }
-        });
+        let idle = crate::spawn(hear_all(idle, begun.clone()));
         // A part of something has come: it is not idle.
         let part = crate::spawn(async move {
             let mut buffer = Vec::with_capacity(1000);
@@ -247,7 +251,7 @@ fn an_idle_receive_holds_no_buffer_and_loses_nothing(io: Io, several: bool) {
         });
         // On a busy machine a receiver may run behind this task.
         let both_wait = async |receives| {
-            while held.get() < receives || room() < 2 {
+            while begun.get() < receives || room() < 2 {
                 crate::sleep(Duration::from_millis(1)).await;
             }
         };

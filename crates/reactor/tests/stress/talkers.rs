@@ -1,4 +1,4 @@
-//! Receives wait in one way where one session talks, and in another where several do.
+//! Receives wait in one way where one message comes at a time, and in another where several do.
 
 use reactor::spawn;
 
@@ -41,12 +41,16 @@ fn bytes_come_whole_however_many_talk() {
                 for phase in 0..60 {
                     let several = 1 + (phase % 2) * (1 + random.below(4) as usize);
                     for round in 0..1 + random.below(60) as usize {
+                        let mut all_sent = Vec::new();
                         for (near, _) in &asking[..several] {
                             let bytes = 1 + random.below(40) as usize;
                             let sent: Vec<u8> = (0..bytes).map(|i| (i + round) as u8).collect();
                             near.send(sent.clone(), 0..bytes).await.0.expect("open");
+                            all_sent.push(sent);
+                        }
+                        for ((near, _), sent) in asking.iter().zip(all_sent) {
                             let mut heard = Vec::new();
-                            while heard.len() < bytes {
+                            while heard.len() < sent.len() {
                                 let room = Vec::with_capacity(1 + random.below(9) as usize);
                                 let (received, mut part) = near.recv(room).await;
                                 assert!(received.expect("open") > 0);
