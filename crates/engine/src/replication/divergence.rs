@@ -51,8 +51,13 @@ async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<D
     let own = |index| rows.first().and_then(|row| text_at(row, index));
     let (mine, uuid) = (own(0).unwrap_or_default(), own(1).unwrap_or_default());
     let mine = quoted(&mine.replace('\n', ""));
+    // A transaction that waits for its acknowledgement is in the primary's log and not among those that it has executed,
+    // and a replica may have applied it. It is asked for first: one that ends meanwhile is among the executed.
+    let sql = "SELECT @@global.gtid_owned";
+    let owned = primary.cell(OPERATION, sql, timeout_ms).await?;
+    let owned = quoted(&without_owners(&owned.unwrap_or_default()));
     let sql = format!(
-        "SELECT GTID_SUBTRACT({mine}, @@global.gtid_executed), \
+        "SELECT GTID_SUBTRACT(GTID_SUBTRACT({mine}, @@global.gtid_executed), {owned}), \
          GTID_SUBTRACT(@@global.gtid_purged, {mine}), @@global.gtid_executed, \
          GTID_SUBTRACT(@@global.gtid_executed, {mine}) LIKE {}",
         quoted(&format!("%{uuid}%"))
@@ -82,6 +87,27 @@ async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<D
         out_of_reach: !cell(1).is_empty(),
         lost_own: !uuid.is_empty() && cell(3) == "1",
     })
+}
+
+/// The set of GTIDs of `gtid_owned`, which has the owner behind each number, and nothing between two sources:
+/// `UUID:23#4:24#9UUID:7#5`.
+fn without_owners(owned: &str) -> String {
+    const UUID_BYTES: usize = 36;
+    let mut parts = owned.split(':');
+    let mut source = parts.next().unwrap_or_default().trim();
+    let mut set = Vec::new();
+    for part in parts {
+        let Some((number, owner)) = part.split_once('#') else {
+            // Not a number: what is not understood is left out.
+            continue;
+        };
+        set.push(format!("{source}:{number}"));
+        let next = owner.len().checked_sub(UUID_BYTES);
+        if let Some(next) = next.and_then(|at| owner.get(at..)) {
+            source = next;
+        }
+    }
+    set.join(",")
 }
 
 async fn mariadb(
@@ -231,6 +257,16 @@ mod tests {
     fn beyond(mine: &str, theirs: &str) -> (String, u64, String) {
         let it = History::read(mine).beyond(&History::read(theirs));
         (it.errant, it.count, it.since)
+    }
+
+    #[test]
+    fn transactions_under_way_are_a_set() {
+        const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        const B: &str = "4306fcce-ea89-11f1-bec7-02fc00000001";
+        assert_eq!(without_owners(""), "");
+        assert_eq!(without_owners(&format!("{A}:23#4")), format!("{A}:23"));
+        let two = without_owners(&format!("\n{A}:23#4:24#19{B}:7#51"));
+        assert_eq!(two, format!("{A}:23,{A}:24,{B}:7"));
     }
 
     #[test]

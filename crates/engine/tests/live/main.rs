@@ -12,3 +12,4 @@ mod servers;
 mod stranger;
 mod term;
 mod torn;
+mod under_way;
