@@ -10,14 +10,19 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BY_PROFILE = --target $(HOST) --config 'target.$(HOST).rustflags=["-Cprofile-use=$(abspath $(PROFILE))"]'
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist profile package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-changes test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-plan bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-instructions bench-digests bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
+.PHONY: help run quick build dist profile package tar image sbom docs check test test-packaging test-console test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-changes test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-tpch bench-ssb bench-plan bench-load bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-instructions bench-digests bench-scale bench-fabric bench-changes compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## a farm of three MariaDB servers behind one address (UP="--replicas 1": flags of `heddle up`)
+run: quick ## a farm of three MariaDB servers behind one address (UP="--replicas 1": flags of `heddle up`)
 	@scripts/install.sh run
 	exec bin/heddle up $(UP)
+
+quick: ## bin/heddle, hardly optimised, in a shorter time
+	@scripts/install.sh build
+	$(CARGO) build --profile quick --locked --package heddle
+	@mkdir -p bin && install -m 755 $(TARGET_DIR)/quick/heddle bin/heddle
 
 build: ## bin/heddle, optimised except across crates
 	@scripts/install.sh build

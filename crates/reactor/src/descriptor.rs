@@ -28,6 +28,10 @@ use crate::tasks::Waiter;
 /// adds to it.
 const SOON_BYTES_MAX: usize = 16_384 + 1_024;
 
+/// Receives of a socket on io_uring before it is registered with epoll. A client that logs in and falls silent, or goes,
+/// is never worth its place there.
+pub(crate) const RECEIVES_UNREGISTERED: u8 = 16;
+
 /// A descriptor, closed when nobody needs it any more.
 pub(crate) struct Descriptor {
     socket: Socket,
@@ -36,6 +40,8 @@ pub(crate) struct Descriptor {
     runtime: Rc<Runtime>,
     /// Its registration with epoll; on io_uring `None` until a receive waits there.
     source: Cell<Option<SourceId>>,
+    /// How many receives it had before that.
+    received: Cell<u8>,
     /// On io_uring: the send under way that nobody waits for.
     pub(crate) sending: Cell<Option<OpId>>,
     /// The error number of such a send that failed; the next send tells it.
@@ -125,6 +131,7 @@ impl Descriptor {
             is_local,
             runtime,
             source: Cell::new(source),
+            received: Cell::new(0),
             sending: Cell::new(None),
             more: Cell::new(false),
             send_error: Cell::new(None),
@@ -163,6 +170,11 @@ impl Descriptor {
             return self.interface();
         };
         if ring.borrow().messages_come_together() {
+            return Interface::Ring(ring);
+        }
+        let received = self.received.get();
+        if received < RECEIVES_UNREGISTERED {
+            self.received.set(received + 1);
             return Interface::Ring(ring);
         }
         let mut epoll = driver.epoll.borrow_mut();
