@@ -51,7 +51,9 @@ struct Source {
     send: Way,
     /// The peer has closed, or the connection is broken: there may be no further event.
     over: bool,
-    /// It stands among those whose receive waits.
+    /// Its receive waits, and may be told to go on elsewhere.
+    waits: bool,
+    /// It stands in the list of those whose receive waits, or did and has gone on since.
     listed: bool,
     /// For how many looks at idle receives its receive has waited.
     looks: u8,
@@ -80,7 +82,9 @@ pub(crate) struct Epoll {
     epoll: OwnedFd,
     sources: Vec<Source>,
     free: Vec<u32>,
-    /// Sources whose receive waits, or did and has gone on since.
+    /// So many receives wait that may be told to go on elsewhere.
+    waiting: usize,
+    /// Their sources, and some whose receive has gone on since.
     listed: Vec<SourceId>,
     events: Box<[MaybeUninit<Event>; EVENTS]>,
 }
@@ -98,6 +102,7 @@ impl Epoll {
             epoll,
             sources: Vec::new(),
             free: Vec::new(),
+            waiting: 0,
             listed: Vec::new(),
             events: Box::new([MaybeUninit::uninit(); EVENTS]),
         })
@@ -158,6 +163,7 @@ impl Epoll {
     /// still wait for it are returned, to be dropped where nothing is borrowed.
     pub(crate) fn forget(&mut self, id: SourceId) -> [Option<Waiter>; 2] {
         let source = &mut self.sources[id.slot as usize];
+        self.waiting -= usize::from(source.waits);
         let waiters = [source.receive.waiter.take(), source.send.waiter.take()];
         // 2^32 - 1 is left out, so that no token is the bell's.
         let generation = source.generation.wrapping_add(1) % u32::MAX;
@@ -200,14 +206,17 @@ impl Epoll {
             (source.listed, source.looks) = (true, 0);
             self.listed.push(id);
         }
+        if !source.waits {
+            source.waits = true;
+            self.waiting += 1;
+        }
         source.receive.waiter.replace(waiter)
     }
 
     /// Receives that wait, each of which may hold room.
     #[cfg(test)]
     pub(crate) fn receives_with_room(&self) -> usize {
-        let waits = |id: &&SourceId| self.sources[id.slot as usize].receive.waiter.is_some();
-        self.listed.iter().filter(waits).count()
+        self.waiting
     }
 
     /// There is something to receive, as somebody else has seen.
@@ -220,9 +229,9 @@ impl Epoll {
         std::mem::take(&mut self.sources[id.slot as usize].idle)
     }
 
-    /// True when somebody may wait to receive.
+    /// True when a receive waits that may be told to go on elsewhere.
     pub(crate) fn has_receives(&self) -> bool {
-        !self.listed.is_empty()
+        self.waiting > 0
     }
 
     /// Wakes all who wait to receive.
@@ -233,26 +242,34 @@ impl Epoll {
         for id in listed.drain(..) {
             if let Some(source) = current(sources, id) {
                 source.listed = false;
-                woken.extend(source.receive.waiter.take());
+                if std::mem::take(&mut source.waits) {
+                    woken.extend(source.receive.waiter.take());
+                }
             }
         }
+        self.waiting = 0;
     }
 
     /// Looks at all receives that wait, and wakes those that have waited at so many looks: they are idle.
     pub(crate) fn wake_idle(&mut self, looks: u8, woken: &mut Vec<Waiter>) {
         let Epoll {
-            sources, listed, ..
+            sources,
+            listed,
+            waiting,
+            ..
         } = self;
         listed.retain(|&id| {
             let Some(source) = current(sources, id) else {
                 return false;
             };
             source.looks += 1;
-            source.idle = source.receive.waiter.is_some() && source.looks >= looks;
+            source.idle = source.waits && source.looks >= looks;
             if source.idle {
+                source.waits = false;
+                *waiting -= 1;
                 woken.extend(source.receive.waiter.take());
             }
-            source.listed = source.receive.waiter.is_some();
+            source.listed = source.waits;
             source.listed
         });
     }
@@ -299,6 +316,7 @@ impl Epoll {
             if source.over || flags.contains(EventFlags::IN) {
                 (source.looks, source.idle) = (0, false);
                 all.receives += u32::from(source.receive.waiter.is_some());
+                self.waiting -= usize::from(std::mem::take(&mut source.waits));
                 source.receive.open(woken);
             }
             if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
