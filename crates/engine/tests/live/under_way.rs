@@ -29,6 +29,10 @@ async fn is_not_errant(release: Release) {
     let mut client = primary.client();
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (v INT PRIMARY KEY)");
+    let mut there = replica.client();
+    wait_until(PATIENCE, "the replica has the table", || {
+        there.query("SELECT COUNT(*) FROM d.t").is_ok()
+    });
     client.run("SET GLOBAL rpl_semi_sync_master_timeout = 4000000");
     client.run("SET GLOBAL rpl_semi_sync_master_wait_no_slave = 1");
     client.run("SET GLOBAL rpl_semi_sync_master_enabled = 1");
@@ -39,7 +43,6 @@ async fn is_not_errant(release: Release) {
             std::thread::spawn(move || client.query(format!("INSERT INTO d.t VALUES ({v})")))
         })
         .collect();
-    let mut there = replica.client();
     wait_until(PATIENCE, "the replica has applied one", || {
         there.value("SELECT COUNT(*) FROM d.t") != "0"
     });
