@@ -178,15 +178,13 @@ impl Descriptor {
             return Interface::Ring(ring);
         }
         let mut epoll = driver.epoll.borrow_mut();
-        let source = match self.source.get() {
-            Some(source) => source,
-            None => match epoll.register_receives(self.socket.as_fd()) {
-                Ok(source) => source,
-                // The system has no room for it.
-                Err(_) => return Interface::Ring(ring),
-            },
+        let source = self.source.get();
+        let source = source.or_else(|| epoll.register_receives(self.socket.as_fd()).ok());
+        self.source.set(source);
+        // The system has no room for it.
+        let Some(source) = source else {
+            return Interface::Ring(ring);
         };
-        self.source.set(Some(source));
         if self.more.get() {
             epoll.may_receive(source);
         }
@@ -246,7 +244,7 @@ impl Descriptor {
     /// Receives once there is something, as far as is known: a call in vain costs as much as one
     /// that brings bytes.
     async fn receive_at_once(
-        self: &Rc<Self>,
+        &self,
         source: SourceId,
         buffer: &mut Vec<u8>,
     ) -> Result<usize, Errno> {

@@ -2,9 +2,9 @@
 //!
 //! The ring's one call hands over what many sessions have started and takes what many have got. Where one message
 //! comes at a time there is nothing to share, and an operation costs more than a call: then receives wait by epoll,
-//! and the ring has the rest. When messages begin to come together, whoever waits by epoll is woken and goes on by
-//! the ring. So no receive waits by both, and the core sleeps in one of them: in epoll while a receive waits there,
-//! which the ring wakes by an eventfd, and else in the ring.
+//! and the ring has the rest. When messages begin to come together, the receives in epoll are woken and go on by the
+//! ring. So no receive waits in both, and the core sleeps in one of them: in epoll while a receive waits there, else in
+//! the ring. An eventfd of the ring wakes a core that sleeps in epoll.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,7 +17,7 @@ use crate::remote::Remote;
 use crate::ring::Ring;
 use crate::tasks::Waiter;
 
-/// At so many looks a receive has to wait before it gives its buffer up.
+/// A receive that has waited at so many looks gives its buffer up.
 pub(crate) const IDLE_LOOKS: u8 = 3;
 
 pub(crate) struct Driver {

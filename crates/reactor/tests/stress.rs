@@ -19,7 +19,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use reactor::{Inbox, Reactor, Sock, sleep, spawn, timeout};
 
-use ground::{BOTH, Random, alone, descriptors, elsewhere, listener, on_core, pair};
+use ground::{BOTH, Random, alone, descriptors, elsewhere, listener, on_both, on_core, pair};
 
 /// Sends `bytes` bytes of a pattern in pieces, some of them large.
 async fn send_pattern(sock: &mut Sock, bytes: usize, random: &Random) -> bool {
@@ -63,36 +63,27 @@ async fn receive_pattern(sock: &mut Sock, random: &Random) -> usize {
 
 #[test]
 fn bytes_come_whole_and_in_order() {
-    let _alone = alone();
-    let before = descriptors();
-    for io in BOTH {
-        for seed in 1..=3 {
-            on_core(io, move || async move {
-                let random = Random::new(seed);
-                let listener = listener();
-                let mut tasks = FuturesUnordered::new();
-                for _ in 0..20 {
-                    let (mut near, mut far) = pair(&listener).await;
-                    let bytes = random.below(1_500_000) as usize;
-                    let (of_sender, of_receiver) = (random.clone(), random.clone());
-                    let sender = spawn(async move {
-                        assert!(send_pattern(&mut near, bytes, &of_sender).await);
-                        // The last piece must go out although its socket is dropped.
-                    });
-                    let receiver =
-                        spawn(async move { receive_pattern(&mut far, &of_receiver).await });
-                    tasks.push(async move {
-                        sender.join().await.expect("the sender is well");
-                        (receiver.join().await.expect("the receiver is well"), bytes)
-                    });
-                }
-                while let Some((received, sent)) = tasks.next().await {
-                    assert_eq!(received, sent);
-                }
+    on_both(3, |random| async move {
+        let listener = listener();
+        let mut tasks = FuturesUnordered::new();
+        for _ in 0..20 {
+            let (mut near, mut far) = pair(&listener).await;
+            let bytes = random.below(1_500_000) as usize;
+            let (of_sender, of_receiver) = (random.clone(), random.clone());
+            let sender = spawn(async move {
+                assert!(send_pattern(&mut near, bytes, &of_sender).await);
+                // The last piece must go out although its socket is dropped.
+            });
+            let receiver = spawn(async move { receive_pattern(&mut far, &of_receiver).await });
+            tasks.push(async move {
+                sender.join().await.expect("the sender is well");
+                (receiver.join().await.expect("the receiver is well"), bytes)
             });
         }
-    }
-    assert_eq!(descriptors(), before);
+        while let Some((received, sent)) = tasks.next().await {
+            assert_eq!(received, sent);
+        }
+    });
 }
 
 /// One pair with futures that are dropped at any time and in any way.
@@ -161,20 +152,12 @@ async fn torment(random: Random) {
 
 #[test]
 fn dropped_futures_leave_nothing_behind() {
-    let _alone = alone();
-    let before = descriptors();
-    for io in BOTH {
-        for seed in 1..=5 {
-            on_core(io, move || async move {
-                let random = Random::new(seed);
-                let tasks: Vec<_> = (0..60).map(|_| spawn(torment(random.clone()))).collect();
-                for task in tasks {
-                    task.join().await.expect("no assertion fails");
-                }
-            });
+    on_both(5, |random| async move {
+        let tasks: Vec<_> = (0..60).map(|_| spawn(torment(random.clone()))).collect();
+        for task in tasks {
+            task.join().await.expect("no assertion fails");
         }
-    }
-    assert_eq!(descriptors(), before);
+    });
 }
 
 #[test]

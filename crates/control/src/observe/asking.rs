@@ -1,6 +1,6 @@
 //! When a server is asked for a sign of life.
 //!
-//! Invariant: a server that falls silent is asked within one interval, whoever else hears from it.
+//! Invariant: the detector asks a silent server within one interval, even where clients have just heard from it.
 //!
 //! Must not know: how it is asked, and what follows from silence.
 
@@ -23,7 +23,7 @@ pub(crate) enum Due {
     },
 }
 
-/// What is due now for a server. It answered its last question at `asked_us` and clients at `answered_us` (0: none that is known).
+/// What is due now for a server. It answered its last question at `asked_us` and clients at `answered_us` (0: not known).
 /// All in microseconds of one clock.
 pub(crate) fn due(asked_us: u64, answered_us: u64, now_us: u64, interval_us: u64) -> Due {
     let first_us = pace::next_us(asked_us, interval_us);

@@ -37,7 +37,7 @@ type Name = (String, String);
 pub(super) type Rights = HashMap<Name, GlobalRights>;
 
 /// The rights of accounts by themselves, and of roles with the roles that they have, from the answers to the engine's two
-/// questions. A server that refuses the first gives nobody any rights.
+/// questions. Where the server refuses the first question, nobody has any rights.
 pub(super) fn of(engine: Engine, rights: Option<Vec<Row>>, edges: Option<Vec<Row>>) -> Rights {
     let own = |[user, host, first, kill, shutdown, system]: [String; 6]| {
         let rights = match engine {

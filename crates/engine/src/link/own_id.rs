@@ -1,6 +1,6 @@
 //! Which connections of the servers are this process's own links.
 //!
-//! Invariant: the id of each living link stands here, and nobody takes such a link for a client's connection.
+//! Invariant: the id of each living link is here, so no link is taken for a client's connection.
 //!
 //! Must not know: what links are for.
 

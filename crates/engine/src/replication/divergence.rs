@@ -52,7 +52,7 @@ async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<D
     let (mine, uuid) = (own(0).unwrap_or_default(), own(1).unwrap_or_default());
     let mine = quoted(&mine.replace('\n', ""));
     // A transaction that waits for its acknowledgement is in the primary's log and not among those that it has executed,
-    // and a replica may have applied it. It is asked for first: one that ends meanwhile is among the executed.
+    // and a replica may have applied it. What waits is asked for first: what ends meanwhile is among the executed.
     let sql = "SELECT @@global.gtid_owned";
     let owned = primary.cell(OPERATION, sql, timeout_ms).await?;
     let owned = quoted(&without_owners(&owned.unwrap_or_default()));
@@ -90,7 +90,8 @@ async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<D
 }
 
 /// The set of GTIDs of `gtid_owned`, which has the owner behind each number, and nothing between two sources:
-/// `UUID:23#4:24#9UUID:7#5`.
+/// `UUID:23#4:24#9UUID:7#5`. The set ends where something else comes, such as a tag: whatever is in it hides an errant
+/// transaction of that GTID.
 fn without_owners(owned: &str) -> String {
     const UUID_BYTES: usize = 36;
     let mut parts = owned.split(':');
@@ -98,8 +99,7 @@ fn without_owners(owned: &str) -> String {
     let mut set = Vec::new();
     for part in parts {
         let Some((number, owner)) = part.split_once('#') else {
-            // Not a number: what is not understood is left out.
-            continue;
+            break;
         };
         set.push(format!("{source}:{number}"));
         let next = owner.len().checked_sub(UUID_BYTES);
@@ -267,6 +267,8 @@ mod tests {
         assert_eq!(without_owners(&format!("{A}:23#4")), format!("{A}:23"));
         let two = without_owners(&format!("\n{A}:23#4:24#19{B}:7#51"));
         assert_eq!(two, format!("{A}:23,{A}:24,{B}:7"));
+        let tagged = without_owners(&format!("{A}:23#4:tag:5#6"));
+        assert_eq!(tagged, format!("{A}:23"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use testkit::{Release, Server, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is under way on the primary is not errant on a replica; what only the replica wrote is.
+/// A transaction that is under way on the primary is not errant on a replica. One that only the replica wrote is errant.
 async fn is_not_errant(release: Release) {
     let (Some(primary), Some(replica)) = (Server::start(release), Server::start(release)) else {
         return;

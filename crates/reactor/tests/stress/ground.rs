@@ -64,6 +64,23 @@ where
     reactor.join();
 }
 
+/// Runs `main` with the random numbers of so many seeds, on a core of each interface. No descriptor is left open.
+pub fn on_both<F, Fut>(seeds: u64, main: F)
+where
+    F: Fn(Random) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    let _alone = alone();
+    let before = descriptors();
+    for io in BOTH {
+        for seed in 1..=seeds {
+            let main = main.clone();
+            on_core(io, move || main(Random::new(seed)));
+        }
+    }
+    assert_eq!(descriptors(), before);
+}
+
 /// A connected pair, both of this core.
 pub async fn pair(listener: &TcpListener) -> (Sock, Sock) {
     let address = listener.local_addr().expect("bound");
